@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for one completion.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use rdma_verbs_bindings::{
+    ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_get_cq_event, ibv_wc, rdma_cm_id,
+};
+
+use crate::errno::{Failure, accepted, not_null};
+
+/// Takes one completion of the send queue, waiting for it if need be.
+///
+/// # Safety
+/// `id` is NULL or points to an `rdma_cm_id`; `wc` is NULL or points to an `ibv_wc`.
+pub unsafe fn of_send_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+    not_null(id, "id")?;
+    // SAFETY: `id` is not NULL, so it is valid, and so are its queue and its channel
+    // where it has them.
+    unsafe {
+        let queue = not_null((*id).send_cq, "id->send_cq")?;
+        next(queue, (*id).send_cq_channel, "id->send_cq_channel", wc)
+    }
+}
+
+/// Takes one completion of the receive queue, waiting for it if need be.
+///
+/// # Safety
+/// As for [`of_send_queue`].
+pub unsafe fn of_receive_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+    not_null(id, "id")?;
+    // SAFETY: as in `of_send_queue`.
+    unsafe {
+        let queue = not_null((*id).recv_cq, "id->recv_cq")?;
+        next(queue, (*id).recv_cq_channel, "id->recv_cq_channel", wc)
+    }
+}
+
+/// Takes the next completion of a queue.
+///
+/// A completion that arrives before the queue is armed raises no event. So the queue is
+/// polled once more between arming and waiting; and since an event may be stale (its
+/// completion taken by an earlier poll), each event starts all over again.
+///
+/// # Safety
+/// The queue is valid, the channel is valid or NULL, `wc` is valid or NULL.
+unsafe fn next(
+    queue: *mut ibv_cq,
+    channel: *mut ibv_comp_channel,
+    channel_name: &'static str,
+    wc: *mut ibv_wc,
+) -> Result<c_int, Failure> {
+    not_null(wc, "wc")?;
+    loop {
+        // SAFETY: as the caller promises; `wc` is not NULL.
+        unsafe {
+            let found = poll(queue, wc)?;
+            if found != 0 {
+                return Ok(found);
+            }
+            arm(queue)?;
+            let found = poll(queue, wc)?;
+            if found != 0 {
+                return Ok(found);
+            }
+            wait(queue, not_null(channel, channel_name)?)?;
+        }
+    }
+}
+
+/// Takes a completion if there is one; how many it took.
+///
+/// # Safety
+/// The queue and `wc` are valid.
+unsafe fn poll(queue: *mut ibv_cq, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+    // SAFETY: the context of a valid queue is valid.
+    let found = unsafe {
+        let Some(poll) = (*(*queue).context).ops.poll_cq else {
+            return Err(Failure::NoOperation("poll_cq"));
+        };
+        poll(queue, 1, wc)
+    };
+    if found < 0 {
+        return Err(Failure::poll_refused(found));
+    }
+    Ok(found)
+}
+
+/// Asks for an event when the next completion, of whatever kind, arrives.
+///
+/// # Safety
+/// The queue is valid.
+unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
+    const SOLICITED_ONLY: c_int = 0;
+    // SAFETY: the context of a valid queue is valid.
+    unsafe {
+        let Some(arm) = (*(*queue).context).ops.req_notify_cq else {
+            return Err(Failure::NoOperation("req_notify_cq"));
+        };
+        accepted("req_notify_cq", arm(queue, SOLICITED_ONLY))
+    }
+}
+
+/// Waits for an event and acknowledges it, on the queue that raised it: a queue can be
+/// destroyed only when all its events are acknowledged.
+///
+/// # Safety
+/// The channel is valid.
+unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result<(), Failure> {
+    let mut raised = ptr::null_mut();
+    let mut context = ptr::null_mut();
+    // SAFETY: as the caller promises. An event names a queue that is not destroyed yet.
+    unsafe {
+        if ibv_get_cq_event(channel, &raw mut raised, &raw mut context) != 0 {
+            return Err(Failure::failed("ibv_get_cq_event"));
+        }
+        ibv_ack_cq_events(raised, 1);
+    }
+    if raised != queue {
+        return Err(Failure::ForeignEvent);
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Registration of memory regions.
+// The access flags are small; C passes them as int.
+#![allow(clippy::cast_possible_wrap)]
+
+use core::ffi::{c_int, c_void};
+
+use rdma_verbs_bindings::{
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_dereg_mr, ibv_mr,
+    ibv_reg_mr, rdma_cm_id,
+};
+
+use crate::errno::{Failure, accepted, not_null};
+
+/// For sends and receives.
+pub const MESSAGES: c_int = IBV_ACCESS_LOCAL_WRITE as c_int;
+/// For RDMA reads by the peer.
+pub const REMOTE_READ: c_int = MESSAGES | IBV_ACCESS_REMOTE_READ as c_int;
+/// For RDMA writes by the peer.
+pub const REMOTE_WRITE: c_int = MESSAGES | IBV_ACCESS_REMOTE_WRITE as c_int;
+
+/// Registers a buffer in the protection domain of `id`.
+///
+/// # Safety
+/// `id` is NULL or points to an `rdma_cm_id`.
+pub unsafe fn register(
+    id: *mut rdma_cm_id,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> Result<*mut ibv_mr, Failure> {
+    not_null(id, "id")?;
+    // SAFETY: `id` is not NULL, so it is valid.
+    let pd = not_null(unsafe { (*id).pd }, "id->pd")?;
+    // SAFETY: the protection domain of a valid id is valid; the provider judges the buffer.
+    let mr = unsafe { ibv_reg_mr(pd, addr, length, access) };
+    if mr.is_null() {
+        return Err(Failure::failed("ibv_reg_mr"));
+    }
+    Ok(mr)
+}
+
+/// Deregisters a memory region.
+///
+/// # Safety
+/// `mr` is NULL or points to a memory region.
+pub unsafe fn deregister(mr: *mut ibv_mr) -> Result<c_int, Failure> {
+    not_null(mr, "mr")?;
+    // SAFETY: `mr` is not NULL, so it is valid.
+    accepted("dereg_mr", unsafe { ibv_dereg_mr(mr) })
+}
