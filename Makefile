@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+#   make            the library, in build/
+#   make demo       an RDMA read between two processes, verified (SIZE=1M)
+#   make check      all tests
+#   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= DESTDIR=
+#   make uninstall  the same variables
+#   make generated  renews the generated files in the source tree
+
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+SONAME  := librdma_verbs.so.1
+
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+DESTDIR    ?=
+
+CC      ?= cc
+OBJCOPY ?= objcopy
+INSTALL ?= install
+CARGO   ?= cargo
+CFLAGS  ?= -O2 -g
+SIZE    ?= 1M
+CARGO_TARGET_DIR ?= target
+export CARGO_TARGET_DIR
+
+# The export list is the one truth on what the library exports.
+EXPORTS := $(shell sed -n 's/^    \(rdma_[a-z_]*\);$$/\1/p' src/rdma_verbs.map)
+ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs.a
+SHARED  := build/librdma_verbs.so.$(VERSION)
+VERBS_LIBS := -lrdmacm -libverbs
+
+.PHONY: all
+all: $(SHARED) build/librdma_verbs.a build/$(SONAME) build/librdma_verbs.so
+
+# cargo knows what is up to date.
+.PHONY: cargo
+cargo:
+	@scripts/need --quiet build
+	$(CARGO) build --release --locked --package rdma-verbs
+
+$(ARCHIVE): cargo ;
+
+# cargo's archive holds all of Rust's core with its global symbols. What the helpers
+# need becomes one object, whose only global symbols are the helpers.
+build/rdma_verbs.o: $(ARCHIVE) src/rdma_verbs.map Makefile
+	@mkdir -p $(@D)
+	$(CC) -r -nostdlib -o $@.tmp $(EXPORTS:%=-Wl,-u,%) -Wl,--gc-sections $(ARCHIVE)
+	$(OBJCOPY) $(EXPORTS:%=--keep-global-symbol=%) $@.tmp $@
+	@rm -f $@.tmp
+
+build/librdma_verbs.a: build/rdma_verbs.o
+	@rm -f $@
+	$(AR) -rcs $@ $<
+
+# cargo cannot pass a version script that every linker takes; the C compiler can.
+$(SHARED): build/rdma_verbs.o src/rdma_verbs.map
+	$(CC) $(LDFLAGS) -shared -o $@ $< -Wl,-soname,$(SONAME) \
+		-Wl,--version-script=src/rdma_verbs.map -Wl,-Bsymbolic-functions \
+		-Wl,-z,defs,-z,now,-z,relro -Wl,--as-needed -libverbs
+
+build/$(SONAME) build/librdma_verbs.so: $(SHARED)
+	ln -sf $(notdir $<) $@
+
+# --- installation: copies what `make` has built --------------------------------------
+
+MAN3 := $(wildcard man/*.3)
+MAN7 := $(wildcard man/*.7)
+TO   := $(DESTDIR)$(LIBDIR)
+
+.PHONY: install
+install:
+	@test -e $(SHARED) || { echo 'make install: nothing is built yet; run make first' >&2; exit 1; }
+	$(INSTALL) -d $(TO)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/rdma_verbs/rdma \
+		$(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7
+	$(INSTALL) -m 755 $(SHARED) $(TO)/
+	ln -sf $(notdir $(SHARED)) $(TO)/$(SONAME)
+	ln -sf $(notdir $(SHARED)) $(TO)/librdma_verbs.so
+	$(INSTALL) -m 644 build/librdma_verbs.a $(TO)/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		pkgconfig/librdma_verbs.pc.in > $(TO)/pkgconfig/librdma_verbs.pc
+	chmod 644 $(TO)/pkgconfig/librdma_verbs.pc
+	$(INSTALL) -m 644 include/rdma/rdma_verbs.h $(DESTDIR)$(INCLUDEDIR)/rdma_verbs/rdma/
+	for page in $(MAN3:man/%=%); do \
+		$(INSTALL) -m 644 man/$$page $(DESTDIR)$(MANDIR)/man3/$${page}rs || exit; done
+	$(INSTALL) -m 644 $(MAN7) $(DESTDIR)$(MANDIR)/man7/
+
+.PHONY: uninstall
+uninstall:
+	rm -f $(TO)/$(notdir $(SHARED)) $(TO)/$(SONAME) $(TO)/librdma_verbs.so \
+		$(TO)/librdma_verbs.a $(TO)/pkgconfig/librdma_verbs.pc
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/rdma_verbs
+	rm -f $(MAN3:man/%=$(DESTDIR)$(MANDIR)/man3/%rs) $(MAN7:man/%=$(DESTDIR)$(MANDIR)/man7/%)
+
+.PHONY: generated
+generated:
+	$(CARGO) run --locked --quiet --package generated -- write
+
+.PHONY: clean
+clean:
+	$(CARGO) clean
+	rm -rf build

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `generated check` compares the generated files of this project with what the
+//! generators make now, and reports in TAP; `generated write` rewrites them.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+const MEND: &str = "make generated";
+
+/// What a generator gives: the text, or the reason why it cannot run here.
+type Generated = Result<Result<String, String>, Box<dyn Error>>;
+
+struct File {
+    path: &'static str,
+    generate: fn(&Path) -> Generated,
+}
+
+const FILES: [File; 2] = [
+    File {
+        path: "include/rdma/rdma_verbs.h",
+        generate: header,
+    },
+    File {
+        path: "bindings/src/verbs.rs",
+        generate: bindings,
+    },
+];
+
+/// The public header, from the exported functions and their documentation.
+fn header(root: &Path) -> Generated {
+    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml"))?;
+    config.after_includes = config
+        .after_includes
+        .map(|text| text.replace("@VERSION@", &version_number()));
+    let mut text = Vec::new();
+    cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(root.join("src/ffi.rs"))
+        .generate()?
+        .write(&mut text);
+    Ok(Ok(String::from_utf8(text)?))
+}
+
+/// The version that all packages of the workspace share, as one number.
+fn version_number() -> String {
+    let part = |text: &str| text.parse::<u32>().unwrap_or_default();
+    let (major, minor, patch) = (
+        part(env!("CARGO_PKG_VERSION_MAJOR")),
+        part(env!("CARGO_PKG_VERSION_MINOR")),
+        part(env!("CARGO_PKG_VERSION_PATCH")),
+    );
+    (major * 10_000 + minor * 100 + patch).to_string()
+}
+
+/// The types and functions of libibverbs and librdmacm that this workspace uses.
+fn bindings(root: &Path) -> Generated {
+    if let Err(reason) = clang_sys::load() {
+        return Ok(Err(format!("no libclang: {reason}")));
+    }
+    let ours = |name: &str| root.join("bindings").join(name).display().to_string();
+    // The C library's own types come from the libc crate, whose layouts are right on
+    // every architecture; the generator's would be those of this machine.
+    let libc_types = "pthread_(mutex|cond)_t|__pthread_.*|__atomic_wide_counter.*";
+    let text = bindgen::Builder::default()
+        .header(ours("verbs.h"))
+        .use_core()
+        .rust_target(bindgen::RustTarget::stable(85, 0).map_err(|e| e.to_string())?)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .disable_header_comment()
+        .raw_line("// SPDX-License-Identifier: MIT OR Apache-2.0")
+        .raw_line("// Generated from bindings/verbs.h. To renew: make generated")
+        .raw_line("use crate::{ibv_device, ibv_device_attr, rdma_cm_event};")
+        .raw_line("use libc::{pthread_cond_t, pthread_mutex_t};")
+        .layout_tests(false)
+        .generate_comments(false)
+        .derive_debug(false)
+        .derive_copy(true)
+        .prepend_enum_name(false)
+        .blocklist_type(libc_types)
+        // Only pointed to, and their members grow from release to release.
+        .blocklist_type("rdma_cm_event|ibv_device|ibv_device_attr|ibv_atomic_cap")
+        .allowlist_type("rdma_cm_id|ibv_(sge|send_wr|recv_wr|wc|mr|pd|ah|qp|cq|srq|comp_channel|context|context_ops)")
+        .allowlist_function("ibv_(reg_mr|dereg_mr|get_cq_event|ack_cq_events)")
+        .allowlist_type("ibv_(access_flags|wr_opcode|send_flags|wc_status|wc_opcode)")
+        .allowlist_var("RDMA_UDP_QKEY")
+        .generate()?
+        .to_string();
+    Ok(Ok(text))
+}
+
+fn write(root: &Path) -> Result<(), Box<dyn Error>> {
+    for file in &FILES {
+        match (file.generate)(root)? {
+            Ok(text) => fs::write(root.join(file.path), text)?,
+            Err(reason) => eprintln!("{} is left as it is: {reason}", file.path),
+        }
+    }
+    Ok(())
+}
+
+/// The difference between the file and the text, empty where there is none.
+fn difference(root: &Path, path: &str, text: &str) -> Result<String, Box<dyn Error>> {
+    let fresh = env::temp_dir().join(format!("rdma-verbs-generated-{}", std::process::id()));
+    fs::write(&fresh, text)?;
+    let output = Command::new("diff")
+        .args(["-u", "--label", path, "--label", "generated now"])
+        .arg(root.join(path))
+        .arg(&fresh)
+        .output()?;
+    fs::remove_file(&fresh)?;
+    if output.status.code().is_none_or(|code| code > 1) {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn check(root: &Path) -> Result<bool, Box<dyn Error>> {
+    let mut same = true;
+    println!("1..{}", FILES.len());
+    for (index, file) in FILES.iter().enumerate() {
+        let name = format!("{} - {} is what its generator makes", index + 1, file.path);
+        match (file.generate)(root)? {
+            Err(reason) => println!("ok {name} # SKIP {reason}"),
+            Ok(text) => {
+                let difference = difference(root, file.path, &text)?;
+                if difference.is_empty() {
+                    println!("ok {name}");
+                } else {
+                    same = false;
+                    println!("not ok {name}");
+                    difference.lines().for_each(|line| println!("# {line}"));
+                    println!("# to mend it: {MEND}");
+                }
+            }
+        }
+    }
+    Ok(same)
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
+    match env::args().nth(1).as_deref() {
+        Some("write") => write(&root).map(|()| ExitCode::SUCCESS),
+        Some("check") => Ok(if check(&root)? {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }),
+        _ => {
+            eprintln!("usage: generated check|write");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
