@@ -74,17 +74,20 @@ unsafe fn next(
 /// # Safety
 /// The queue and `wc` are valid.
 unsafe fn poll(queue: *mut ibv_cq, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+    const ENTRIES: c_int = 1;
     // SAFETY: the context of a valid queue is valid.
     let found = unsafe {
         let Some(poll) = (*(*queue).context).ops.poll_cq else {
             return Err(Failure::NoOperation("poll_cq"));
         };
-        poll(queue, 1, wc)
+        poll(queue, ENTRIES, wc)
     };
-    if found < 0 {
-        return Err(Failure::poll_refused(found));
+    match found {
+        0 | ENTRIES => Ok(found),
+        // libibverbs' stand-in for a missing operation answers with an errno value.
+        2.. => Err(Failure::refused("poll_cq", found)),
+        _ => Err(Failure::poll_refused(found)),
     }
-    Ok(found)
 }
 
 /// Asks for an event when the next completion, of whatever kind, arrives.

@@ -102,8 +102,8 @@ impl Failure {
     fn level(&self) -> log::Level {
         match *self {
             Self::Failed {
+                function: "ibv_get_cq_event",
                 errno: EAGAIN | EINTR,
-                ..
             } => log::Level::Debug,
             _ => log::Level::Error,
         }
