@@ -63,6 +63,53 @@ $(SHARED): build/rdma_verbs.o src/rdma_verbs.map
 build/$(SONAME) build/librdma_verbs.so: $(SHARED)
 	ln -sf $(notdir $<) $@
 
+# --- examples and tests ---------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Werror
+TEST_CFLAGS := -std=gnu11 $(CFLAGS) $(WARNINGS) -Iinclude
+# The programs find the library that was built here, wherever they are started.
+TEST_LIBS := -Lbuild -Wl,-rpath,$(CURDIR)/build -lrdma_verbs $(VERBS_LIBS)
+
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
+
+build/examples/%: examples/%.c $(wildcard examples/*.h) include/rdma/rdma_verbs.h $(SHARED)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
+
+FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/test_*.c))
+DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device_*.c))
+TEST_HEADERS := $(wildcard c-tests/*.h) include/rdma/rdma_verbs.h
+
+build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(SHARED)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< c-tests/fake.c -o $@ $(TEST_LIBS) -lcmocka
+
+# Brings its own provider.
+build/c-tests/test_threads: c-tests/test_threads.c $(TEST_HEADERS) $(SHARED)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lcmocka -lpthread
+
+build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(SHARED)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< c-tests/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
+
+SUITES ?= unit generated fake man device
+
+.PHONY: check
+check:
+	@scripts/need --quiet build check vm
+	@$(MAKE) --no-print-directory all $(EXAMPLES) tests
+	@scripts/check $(SUITES)
+
+.PHONY: tests
+tests: $(FAKE_TESTS) $(DEVICE_TESTS)
+
+.PHONY: demo
+demo:
+	@scripts/need --quiet demo
+	@$(MAKE) --no-print-directory --silent all $(EXAMPLES)
+	@examples/demo $(SIZE)
+
 # --- installation: copies what `make` has built --------------------------------------
 
 MAN3 := $(wildcard man/*.3)
