@@ -26,6 +26,7 @@ use crate::errno::{Failure, accepted, not_null};
 ///
 /// # Safety
 /// As in the module's.
+#[inline]
 pub unsafe fn recvv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
