@@ -39,12 +39,9 @@ pub unsafe fn of_receive_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c
 
 /// Takes the next completion of a queue.
 ///
-/// A completion that arrives before the queue is armed raises no event. So the queue is
-/// polled once more between arming and waiting; and since an event may be stale (its
-/// completion taken by an earlier poll), each event starts all over again.
-///
 /// # Safety
 /// The queue is valid, the channel is valid or NULL, `wc` is valid or NULL.
+#[inline]
 unsafe fn next(
     queue: *mut ibv_cq,
     channel: *mut ibv_comp_channel,
@@ -52,19 +49,45 @@ unsafe fn next(
     wc: *mut ibv_wc,
 ) -> Result<c_int, Failure> {
     not_null(wc, "wc")?;
+    // SAFETY: as the caller promises; `wc` is not NULL.
+    unsafe {
+        let found = poll(queue, wc)?;
+        if found != 0 {
+            return Ok(found);
+        }
+        wait_for_next(queue, channel, channel_name, wc)
+    }
+}
+
+/// Takes the next completion of a queue that was found empty.
+///
+/// A completion that arrives before the queue is armed raises no event. So the queue is
+/// polled once more between arming and waiting; and since an event may be stale (its
+/// completion taken by an earlier poll), the queue is armed again after each event that
+/// leaves it empty.
+///
+/// # Safety
+/// The queue and `wc` are valid, the channel is valid or NULL.
+#[inline(never)]
+unsafe fn wait_for_next(
+    queue: *mut ibv_cq,
+    channel: *mut ibv_comp_channel,
+    channel_name: &'static str,
+    wc: *mut ibv_wc,
+) -> Result<c_int, Failure> {
     loop {
-        // SAFETY: as the caller promises; `wc` is not NULL.
+        // SAFETY: as the caller promises.
         unsafe {
-            let found = poll(queue, wc)?;
-            if found != 0 {
-                return Ok(found);
-            }
             arm(queue)?;
             let found = poll(queue, wc)?;
             if found != 0 {
                 return Ok(found);
             }
             wait(queue, not_null(channel, channel_name)?)?;
+            let found = poll(queue, wc)?;
+            if found != 0 {
+                return Ok(found);
+            }
         }
     }
 }
