@@ -90,7 +90,7 @@ static int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	record(FAKE_POLL_CQ, cq)->number = entries;
 	/* A script that is too short must not make a helper wait for ever. */
 	reply = answer((struct fake_reply){ .result = 1 });
-	if (reply.result > 0)
+	if (reply.result == 1)
 		*wc = reply.wc;
 	return reply.result;
 }
@@ -102,7 +102,15 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return answer_result();
 }
 
-/* The functions of libibverbs that the helpers call. */
+/*
+ * The functions of libibverbs that the helpers call. They look into the object that they
+ * are given, as libibverbs does, and so they crash where it does.
+ */
+
+static void look_into(const void *object)
+{
+	(void)*(const volatile char *)object;
+}
 
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -112,12 +120,14 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	call->addr = addr;
 	call->length = length;
 	call->number = access;
+	look_into(pd);
 	return answer_result() ? NULL : &fake.mr;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	record(FAKE_DEREG_MR, mr);
+	look_into(mr);
 	return answer_result();
 }
 
@@ -126,6 +136,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	struct fake_reply reply;
 
 	record(FAKE_GET_CQ_EVENT, channel);
+	look_into(channel);
 	reply = answer((struct fake_reply){ 0 });
 	if (!reply.result) {
 		*cq = reply.event_cq ? reply.event_cq : fake.armed;
