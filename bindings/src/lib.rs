@@ -4,7 +4,7 @@
 #![no_std]
 
 // The C headers say what these are.
-#[allow(missing_docs, non_camel_case_types, clippy::pedantic)]
+#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::pedantic)]
 #[rustfmt::skip]
 mod verbs;
 
@@ -22,7 +22,7 @@ macro_rules! opaque {
     )*};
 }
 
-opaque!(ibv_device, ibv_device_attr, rdma_cm_event);
+opaque!(ibv_device, ibv_device_attr);
 
 #[link(name = "ibverbs")]
 unsafe extern "C" {}
