@@ -93,7 +93,31 @@ build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(SH
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
-SUITES ?= unit generated fake man device
+# librdmacm's inline functions, with and without assert: compiled with its own header.
+build/c-tests/oracle_with_assert.o: DEFINES := -DORACLE=oracle_with_assert
+build/c-tests/oracle_without_assert.o: DEFINES := -DORACLE=oracle_without_assert -DNDEBUG
+build/c-tests/oracle_%.o: c-tests/oracle.c $(TEST_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $(DEFINES) -c $< -o $@
+
+ORACLES := build/c-tests/oracle_with_assert.o build/c-tests/oracle_without_assert.o
+DIFFERENTIAL := $(wildcard c-tests/differential*.c) c-tests/fake.c
+
+build/c-tests/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(SHARED)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $(DIFFERENTIAL) $(ORACLES) -o $@ $(TEST_LIBS)
+
+# An unmodified program for librdmacm's header, built as INSTALL.md says, from an
+# installed tree.
+build/c-tests/interop: c-tests/interop.c $(SHARED) build/librdma_verbs.a
+	@mkdir -p $(@D)
+	@rm -rf build/installed
+	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ \
+		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
+		-Wl,-rpath,$(CURDIR)/build/installed/lib
+
+SUITES ?= unit generated fake differential oracle header layout consumers abi sanitizers man docs vm device
 
 .PHONY: check
 check:
@@ -102,7 +126,7 @@ check:
 	@scripts/check $(SUITES)
 
 .PHONY: tests
-tests: $(FAKE_TESTS) $(DEVICE_TESTS)
+tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential build/c-tests/interop
 
 .PHONY: demo
 demo:
