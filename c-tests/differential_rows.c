@@ -77,12 +77,12 @@ static void fail(const struct scenario *s, struct outcome *expected, int error)
 struct observed {
 	const struct upstream *upstream;
 	const struct outcome *with_assert;
-	const struct outcome *without;	/* the same one if there is no such build */
+	const struct outcome *without;	/* the same if there is no such build */
 };
 
-static bool has_both_builds(const struct observed *observed)
+static bool has_both_builds(const struct observed *up)
 {
-	return observed->with_assert != observed->without;
+	return up->upstream->without_assert != NULL;
 }
 
 /* --- null-pointer -------------------------------------------------------------------- */
@@ -130,8 +130,9 @@ static bool null_pointer_as_stated(const struct scenario *s, const struct observ
 	if (only_wc_is_null(s) && !had_a_completion(s, up->without))
 		return true;
 	/* A receive is asserted to be inside its region before the id is looked into. */
-	if (!has_both_builds(up) && is_outside_region(s))
-		return up->with_assert->ending == ABORTED;
+	if (!has_both_builds(up) && is_outside_region(s) &&
+	    up->with_assert->ending == ABORTED)
+		return true;
 	return crashed_at_null(up->without);
 }
 
