@@ -112,11 +112,11 @@ static void all_calls(unsigned long calls, uint64_t seed)
 	random_calls(calls, seed);
 	for (enum row row = 0; row < ROWS; row++)
 		report_row(row);
+	report_point(tally.other_context > 0, "cq_context: asserted to be the id in %lu calls",
+		     tally.other_context);
 	printf("# compared with %s: %lu calls, %lu comparisons, %lu differences that are "
 	       "no deviation\n", upstream->name, tally.calls, tally.comparisons,
 	       tally.differences);
-	printf("# %lu calls end in its assertion that an event's cq_context is the id\n",
-	       tally.other_context);
 }
 
 void differential(const struct upstream *compare_with, const struct helpers *helpers,
