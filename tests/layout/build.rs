@@ -31,9 +31,10 @@ fn parse(source: &str) -> (Types, Vec<String>) {
                 let fields = Vec::new();
                 types.insert(name.to_owned(), Type { keyword, fields });
             }
-            ["", "", "", "", "pub", field, "", kind, ..] => {
+            // A type that is long stands on the next lines, and is none of ours.
+            ["", "", "", "", "pub", field, "", ref kind @ ..] => {
                 if let Some(item) = types.get_mut(&current) {
-                    let kind = kind.trim_end_matches(',');
+                    let kind = kind.first().map_or("", |kind| kind.trim_end_matches(','));
                     item.fields.push((field.to_owned(), kind.to_owned()));
                 }
             }
@@ -53,11 +54,11 @@ struct Path {
 impl Path {
     fn of(&self, field: &str) -> Self {
         let rust = join(&self.rust, field);
-        let c = match field {
-            nameless if is_nameless(nameless) => self.c.clone(),
-            // A keyword of Rust has an underscore behind it.
-            "type_" => join(&self.c, "type"),
-            _ => join(&self.c, field),
+        let c = if is_nameless(field) {
+            self.c.clone()
+        } else {
+            // The generator puts an underscore behind what is a keyword in Rust.
+            join(&self.c, field.strip_suffix('_').unwrap_or(field))
         };
         Self { rust, c }
     }
@@ -128,8 +129,8 @@ fn field_statements(name: &str, keyword: &str, Path { rust, c }: &Path) -> [Stri
 fn statements(types: &Types, constants: &[String]) -> Vec<[String; 2]> {
     let mut all: Vec<_> = constants.iter().map(|c| constant_statements(c)).collect();
     for (name, item) in types {
-        // Nameless in C, or only pointed to.
-        if name.contains("__bindgen_ty_") || item.fields.is_empty() {
+        // Nameless in C, or only pointed to: then the generator has no field, or this one.
+        if name.contains("__bindgen_ty_") || item.fields.iter().all(|f| f.0 == "_address") {
             continue;
         }
         let mut found = Vec::new();
