@@ -22,7 +22,7 @@ macro_rules! opaque {
     )*};
 }
 
-opaque!(ibv_device, ibv_device_attr);
+opaque!(ibv_device, ibv_device_attr, ibv_device_attr_ex);
 
 #[link(name = "ibverbs")]
 unsafe extern "C" {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Generated from bindings/verbs.h. To renew: make generated
-use crate::{ibv_device, ibv_device_attr};
+use crate::{ibv_device, ibv_device_attr, ibv_device_attr_ex};
 use libc::{pthread_cond_t, pthread_mutex_t};
 
 pub const RDMA_UDP_QKEY: u32 = 19088743;
@@ -177,26 +177,6 @@ pub struct ibv_pci_atomic_caps {
     pub swap: u16,
     pub compare_swap: u16,
 }
-#[repr(C)]
-pub struct ibv_device_attr_ex {
-    pub orig_attr: ibv_device_attr,
-    pub comp_mask: u32,
-    pub odp_caps: ibv_odp_caps,
-    pub completion_timestamp_mask: u64,
-    pub hca_core_clock: u64,
-    pub device_cap_flags_ex: u64,
-    pub tso_caps: ibv_tso_caps,
-    pub rss_caps: ibv_rss_caps,
-    pub max_wq_type_rq: u32,
-    pub packet_pacing_caps: ibv_packet_pacing_caps,
-    pub raw_packet_caps: u32,
-    pub tm_caps: ibv_tm_caps,
-    pub cq_mod_caps: ibv_cq_moderation_caps,
-    pub max_dm_size: u64,
-    pub pci_atomic_caps: ibv_pci_atomic_caps,
-    pub xrc_odp_caps: u32,
-    pub phys_port_cnt_ex: u32,
-}
 pub const IBV_MTU_256: ibv_mtu = 1;
 pub const IBV_MTU_512: ibv_mtu = 2;
 pub const IBV_MTU_1024: ibv_mtu = 3;
@@ -330,6 +310,14 @@ pub const IBV_WC_EX_WITH_FLOW_TAG: ibv_create_cq_wc_flags = 512;
 pub const IBV_WC_EX_WITH_TM_INFO: ibv_create_cq_wc_flags = 1024;
 pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: ibv_create_cq_wc_flags = 2048;
 pub type ibv_create_cq_wc_flags = ::core::ffi::c_uint;
+pub const IBV_WC_GRH: ibv_wc_flags = 1;
+pub const IBV_WC_WITH_IMM: ibv_wc_flags = 2;
+pub const IBV_WC_IP_CSUM_OK: ibv_wc_flags = 4;
+pub const IBV_WC_WITH_INV: ibv_wc_flags = 8;
+pub const IBV_WC_TM_SYNC_REQ: ibv_wc_flags = 16;
+pub const IBV_WC_TM_MATCH: ibv_wc_flags = 32;
+pub const IBV_WC_TM_DATA_VALID: ibv_wc_flags = 64;
+pub type ibv_wc_flags = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct ibv_wc {

@@ -71,7 +71,7 @@ fn bindings(root: &Path) -> Generated {
         .disable_header_comment()
         .raw_line("// SPDX-License-Identifier: MIT OR Apache-2.0")
         .raw_line("// Generated from bindings/verbs.h. To renew: make generated")
-        .raw_line("use crate::{ibv_device, ibv_device_attr};")
+        .raw_line("use crate::{ibv_device, ibv_device_attr, ibv_device_attr_ex};")
         .raw_line("use libc::{pthread_cond_t, pthread_mutex_t};")
         .layout_tests(false)
         .generate_comments(false)
@@ -80,7 +80,7 @@ fn bindings(root: &Path) -> Generated {
         .prepend_enum_name(false)
         .blocklist_type(libc_types)
         // Only pointed to, and their members grow from release to release.
-        .blocklist_type("ibv_device|ibv_device_attr|ibv_atomic_cap")
+        .blocklist_type("ibv_device|ibv_device_attr|ibv_device_attr_ex|ibv_atomic_cap")
         .allowlist_type("rdma_cm_id|ibv_(sge|send_wr|recv_wr|wc|mr|pd|ah|qp|cq|srq|comp_channel|context|context_ops)")
         .allowlist_function("ibv_(reg_mr|dereg_mr|get_cq_event|ack_cq_events)")
         .allowlist_type("ibv_(access_flags|wr_opcode|send_flags|wc_status|wc_opcode)")
@@ -88,7 +88,7 @@ fn bindings(root: &Path) -> Generated {
         .allowlist_type("verbs_context|ibv_(qp_ex|cq_ex|wq|mw|mw_bind|async_event)")
         .allowlist_type("ibv_(qp|srq|cq|wq)_init_attr(_ex)?|ibv_qp_attr|ibv_rereg_mr_flags")
         .allowlist_type("ibv_(qp|srq)_(state|type|attr_mask|init_attr_mask)|ibv_qp_create_send_ops_flags")
-        .allowlist_type("ibv_create_cq_wc_flags|ibv_transport_type|ibv_event_type")
+        .allowlist_type("ibv_create_cq_wc_flags|ibv_wc_flags|ibv_transport_type|ibv_event_type")
         .allowlist_type("rdma_cm_event|rdma_addrinfo|rdma_conn_param|rdma_cm_join_mc_attr_ex")
         .allowlist_var("RDMA_UDP_QKEY")
         .generate()?
