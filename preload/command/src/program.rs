@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that a preloaded library does not reach.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const SET_ID: u32 = 0o6000;
+const PT_INTERP: u32 = 3;
+
+/// Why a program will not be watched, if that can be told beforehand.
+pub fn out_of_reach(name: &OsStr) -> Option<&'static str> {
+    let path = find(name)?;
+    let mut file = File::open(path).ok()?;
+    let about = file.metadata().ok()?;
+    let mut head = Vec::new();
+    file.by_ref().take(4096).read_to_end(&mut head).ok()?;
+    if about.mode() & SET_ID != 0 && about.uid() != effective_user() {
+        return Some(
+            "set-user-ID or set-group-ID: the loader preloads nothing, and nothing will be seen",
+        );
+    }
+    (is_static(&head) == Some(true))
+        .then_some("statically linked: a library cannot be preloaded, and nothing will be seen")
+}
+
+fn effective_user() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+fn find(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(Path::new(name).to_path_buf());
+    }
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+}
+
+/// Whether an ELF file names no loader. `None` for what is no such file, or has its
+/// program headers too far off.
+fn is_static(head: &[u8]) -> Option<bool> {
+    let bytes = |at: usize, count: usize| head.get(at..at.checked_add(count)?);
+    let number = |at: usize| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));
+    if bytes(0, 6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let table = usize::try_from(u64::from_le_bytes(bytes(32, 8)?.try_into().ok()?)).ok()?;
+    let (size, count) = (usize::from(number(54)?), usize::from(number(56)?));
+    for index in 0..count {
+        let at = table.checked_add(index.checked_mul(size)?)?;
+        if u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?) == PT_INTERP {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_static;
+
+    #[test]
+    fn this_test_is_dynamically_linked() {
+        let head = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!(is_static(&head), Some(false));
+        assert_eq!(is_static(b"#!/bin/sh"), None);
+    }
+}

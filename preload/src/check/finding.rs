@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Findings: what is reported, how often, and how it reads.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+
+use rdma_verbs_settings::Rule;
+
+use super::stack::Stack;
+use crate::output::{self, Buffer, say};
+use crate::process;
+use crate::registry::lock;
+
+/// A rule that was broken.
+pub struct Finding {
+    pub rule: Rule,
+    /// What happened, in one sentence without a full stop.
+    pub what: String,
+    /// How to mend it, where the rule's own advice is too general.
+    pub mend: Option<&'static str>,
+    /// Another place that matters, with a word on it.
+    pub other: Option<(&'static str, Stack)>,
+}
+
+impl Finding {
+    pub fn new(rule: Rule, what: String) -> Self {
+        Self {
+            rule,
+            what,
+            mend: None,
+            other: None,
+        }
+    }
+
+    /// Reports it as found at the present call.
+    pub fn report(self) {
+        self.report_at(Stack::here());
+    }
+
+    /// Reports it, unless it was reported for the same place before.
+    pub fn report_at(self, stack: Stack) {
+        if process::settings().suppressed.contains(self.rule) {
+            return;
+        }
+        FOUND.fetch_add(1, Relaxed);
+        if seen().is_new(self.rule, &stack) {
+            let mut text = Buffer::<8192>::new();
+            let _ = self.write(&mut text, &stack);
+            output::write(text.bytes());
+        }
+    }
+
+    fn write(&self, out: &mut Buffer<8192>, stack: &Stack) -> fmt::Result {
+        let (process, thread) = process::ids();
+        writeln!(out, "rdma-verbs check: {}: {}", self.rule.name(), self.what)?;
+        writeln!(out, "    in:   {} [{process}/{thread}]", process::name())?;
+        writeln!(
+            out,
+            "    rule: {}, see {}",
+            self.rule.name(),
+            self.rule.page()
+        )?;
+        writeln!(out, "    mend: {}", self.mend.unwrap_or(self.rule.advice()))?;
+        if !stack.is_empty() {
+            out.write_str("    at:\n")?;
+            stack.write(out, "        ")?;
+        }
+        if let Some((word, other)) = &self.other {
+            writeln!(out, "    {word}:")?;
+            other.write(out, "        ")?;
+        }
+        Ok(())
+    }
+}
+
+static FOUND: AtomicU64 = AtomicU64::new(0);
+
+/// How often rules were broken.
+pub fn found() -> u64 {
+    FOUND.load(Relaxed)
+}
+
+/// What was reported, by rule and place.
+#[derive(Default)]
+struct Seen(Mutex<HashMap<(u8, u64), u64>>);
+
+impl Seen {
+    fn is_new(&self, rule: Rule, stack: &Stack) -> bool {
+        let mut places = lock(&self.0);
+        let count = places.entry((rule as u8, stack.hash())).or_default();
+        *count += 1;
+        *count == 1
+    }
+}
+
+static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
+
+fn seen() -> &'static Seen {
+    let known = SEEN.load(Acquire);
+    // SAFETY: NULL, or made below and never freed.
+    if let Some(seen) = unsafe { known.as_ref() } {
+        return seen;
+    }
+    let fresh = Box::leak(Box::new(Seen::default()));
+    SEEN.store(fresh, Release);
+    fresh
+}
+
+/// The child of a fork has found nothing yet.
+pub fn forget() {
+    FOUND.store(0, Relaxed);
+    SEEN.store(std::ptr::null_mut(), Release);
+}
+
+/// Says how much was found. May be called by a signal handler.
+pub fn report_total() {
+    let (process, _) = process::ids();
+    let name = process::name();
+    match found() {
+        0 => say(format_args!("check: {name} [{process}]: nothing found")),
+        1 => say(format_args!("check: {name} [{process}]: 1 finding")),
+        count => say(format_args!(
+            "check: {name} [{process}]: {count} findings; those of one place are reported once"
+        )),
+    }
+}

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of the manual pages, enforced at run time.
+//!
+//! A rule is applied where its violation is certain. Where the outcome depends on what
+//! the program does next, it waits for that: a rule that cries wolf gets suppressed.
+
+mod explain;
+mod finding;
+pub mod stack;
+mod wait;
+
+use rdma_verbs_bindings as b;
+use rdma_verbs_settings::Rule;
+
+use crate::model::{Pair, Region, SharedQueue, model};
+use crate::request::{Operation, Outstanding, Request};
+use crate::trace::{self, Queue};
+
+use finding::Finding;
+pub use finding::{forget, found, report_total};
+use stack::Stack;
+pub use wait::begin as wait_begins;
+
+/// What was found while a lock was held; reported when it is released.
+#[derive(Default)]
+pub struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, rule: Rule, what: String) {
+        self.0.push(Finding::new(rule, what));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn report(self) {
+        self.0.into_iter().for_each(Finding::report);
+    }
+}
+
+/// The queue that a request is posted to, as far as the rules go.
+struct Place {
+    queue: Queue,
+    context: u32,
+    domain: usize,
+    most_buffers: Option<u32>,
+}
+
+// --- posting ---------------------------------------------------------------------------------
+
+/// Before a request goes to a send queue.
+pub fn send(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
+    let place = Place {
+        queue: Queue::Pair(pair.number),
+        context: pair.context,
+        domain: pair.domain,
+        most_buffers: pair.limits.map(|limits| limits.send_buffers),
+    };
+    let helper = request.helper(pair.extended);
+    connected(pair, helper, found);
+    operation(pair, request, helper, found);
+    if request.is_inline() && request.operation.can_be_inline() {
+        inline(pair, request, helper, found);
+        buffer_count(&place, request, helper, found);
+    } else {
+        buffers(&place, request, helper, found);
+    }
+}
+
+/// Before a receive goes to a queue pair.
+pub fn receive(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
+    let place = Place {
+        queue: Queue::Pair(pair.number),
+        context: pair.context,
+        domain: pair.domain,
+        most_buffers: pair.limits.map(|limits| limits.receive_buffers),
+    };
+    if pair.state() == b::IBV_QPS_RESET {
+        found.add(
+            Rule::NotConnected,
+            format!(
+                "a receive is posted to {}, which is in the RESET state",
+                place.queue
+            ),
+        );
+    }
+    buffers(&place, request, request.helper(false), found);
+}
+
+/// Before a receive goes to a shared queue.
+pub fn shared_receive(queue: &SharedQueue, request: &Request<'_>, found: &mut Findings) {
+    let place = Place {
+        queue: Queue::Shared(queue.queue),
+        context: queue.context,
+        domain: queue.domain,
+        most_buffers: queue.most_buffers,
+    };
+    buffers(&place, request, request.helper(false), found);
+}
+
+fn connected(pair: &Pair, helper: &str, found: &mut Findings) {
+    let state = pair.state();
+    if matches!(state, b::IBV_QPS_RESET | b::IBV_QPS_INIT | b::IBV_QPS_RTR) {
+        found.add(
+            Rule::NotConnected,
+            format!(
+                "{helper} on qp {:#x}, which is in the {} state: it sends from RTS on",
+                pair.number,
+                trace::state_name(state)
+            ),
+        );
+    }
+}
+
+/// Whether a type of queue pair has an operation; what is not known is allowed.
+const fn is_legal(kind: u32, operation: Operation) -> bool {
+    match kind {
+        b::IBV_QPT_UD => matches!(
+            operation,
+            Operation::Send | Operation::SendImm | Operation::Tso | Operation::Other
+        ),
+        b::IBV_QPT_UC => !matches!(
+            operation,
+            Operation::Read
+                | Operation::CompareSwap
+                | Operation::FetchAdd
+                | Operation::AtomicWrite
+                | Operation::Flush
+                | Operation::Tso
+        ),
+        b::IBV_QPT_RC | b::IBV_QPT_XRC_SEND => !matches!(operation, Operation::Tso),
+        b::IBV_QPT_RAW_PACKET => {
+            matches!(
+                operation,
+                Operation::Send | Operation::Tso | Operation::Other
+            )
+        }
+        b::IBV_QPT_XRC_RECV => false,
+        _ => true,
+    }
+}
+
+fn operation(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findings) {
+    let name = request.operation.name();
+    if !is_legal(pair.kind, request.operation) {
+        found.add(
+            Rule::Opcode,
+            format!(
+                "{helper} posts {name} to qp {:#x}, whose type {} does not have it",
+                pair.number,
+                trace::transport_name(pair.kind)
+            ),
+        );
+    }
+    let pays_heed = request.operation.can_be_inline() || request.operation == Operation::Other;
+    if request.is_inline() && !pays_heed {
+        found.0.push(Finding {
+            mend: Some("leave IBV_SEND_INLINE away: the operation has no data to send"),
+            ..Finding::new(
+                Rule::Opcode,
+                format!(
+                    "{helper} on qp {:#x} has IBV_SEND_INLINE, which {name} does not take",
+                    pair.number
+                ),
+            )
+        });
+    }
+}
+
+fn inline(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findings) {
+    let length = request.length();
+    if let Some(limits) = pair.limits.filter(|limits| length > limits.inline.into()) {
+        found.add(
+            Rule::InlineSize,
+            format!(
+                "{helper} on qp {:#x} has {length} bytes of inline data; max_inline_data is {}",
+                pair.number, limits.inline
+            ),
+        );
+    }
+}
+
+fn buffer_count(place: &Place, request: &Request<'_>, helper: &str, found: &mut Findings) {
+    let most = place.most_buffers.map_or(i64::MAX, i64::from);
+    if request.count < 0 || request.count > most {
+        found.add(
+            Rule::SgeCount,
+            format!(
+                "{helper} on {} has {} buffers; the most is {most}",
+                place.queue, request.count
+            ),
+        );
+    }
+    if request.count > 0 && request.list_is_null {
+        found.add(
+            Rule::NullObject,
+            format!(
+                "{helper} on {}: sg_list is NULL, num_sge is {}",
+                place.queue, request.count
+            ),
+        );
+    }
+}
+
+fn buffers(place: &Place, request: &Request<'_>, helper: &str, found: &mut Findings) {
+    buffer_count(place, request, helper, found);
+    for buffer in request.buffers.iter().filter(|buffer| buffer.length > 0) {
+        local_buffer(place, request, buffer, helper, found);
+    }
+}
+
+fn local_buffer(
+    place: &Place,
+    request: &Request<'_>,
+    buffer: &b::ibv_sge,
+    helper: &str,
+    found: &mut Findings,
+) {
+    let what = || {
+        format!(
+            "{helper} on {}: the buffer {:#x} of {} bytes",
+            place.queue, buffer.addr, buffer.length
+        )
+    };
+    let Some(region) = model().region(place.context, buffer.lkey) else {
+        unknown_key(place, buffer, what, found);
+        return;
+    };
+    let end = region.start.saturating_add(region.length);
+    let buffer_end = buffer.addr.saturating_add(buffer.length.into());
+    if !region.anywhere && (buffer.addr < region.start || buffer_end > end) {
+        found.0.push(Finding {
+            other: Some(("registered at", region.stack)),
+            ..Finding::new(
+                Rule::LocalBuffer,
+                format!(
+                    "{} is not inside the region of lkey {:#x}, which is {:#x} to {end:#x}",
+                    what(),
+                    buffer.lkey,
+                    region.start
+                ),
+            )
+        });
+    } else if region.domain != place.domain && region.domain != 0 && place.domain != 0 {
+        found.0.push(Finding {
+            other: Some(("registered at", region.stack)),
+            ..Finding::new(
+                Rule::LocalBuffer,
+                format!(
+                    "{} has lkey {:#x} of protection domain {:#x}; the queue is of {:#x}",
+                    what(),
+                    buffer.lkey,
+                    region.domain,
+                    place.domain
+                ),
+            )
+        });
+    }
+    if request.operation.writes_locally() && region.access & b::IBV_ACCESS_LOCAL_WRITE == 0 {
+        found.0.push(Finding {
+            other: Some(("registered at", region.stack)),
+            ..Finding::new(
+                Rule::LocalAccess,
+                format!(
+                    "{} is written to, but lkey {:#x} has access {}",
+                    what(),
+                    buffer.lkey,
+                    trace::access_name(region.access)
+                ),
+            )
+        });
+    }
+}
+
+fn unknown_key(
+    place: &Place,
+    buffer: &b::ibv_sge,
+    what: impl Fn() -> String,
+    found: &mut Findings,
+) {
+    if buffer.lkey == 0 {
+        found.add(
+            Rule::NoKey,
+            format!("{} has lkey 0, and the request is not inline", what()),
+        );
+        return;
+    }
+    if let Some(gone) = model().gone_region(place.context, buffer.lkey) {
+        found.0.push(Finding {
+            other: Some(("deregistered at", gone.stack)),
+            ..Finding::new(
+                Rule::LocalBuffer,
+                format!(
+                    "{} has lkey {:#x}, which was deregistered",
+                    what(),
+                    buffer.lkey
+                ),
+            )
+        });
+    } else if is_complete(place.context) {
+        found.add(
+            Rule::LocalBuffer,
+            format!(
+                "{} has lkey {:#x}, which no registration gave out",
+                what(),
+                buffer.lkey
+            ),
+        );
+    }
+}
+
+/// Whether all keys of a device are known.
+fn is_complete(id: u32) -> bool {
+    let mut complete = false;
+    model()
+        .contexts
+        .each(|_, context| complete |= context.id == id && context.complete);
+    complete
+}
+
+// --- the send queue -------------------------------------------------------------------------
+
+/// A send queue that was found full.
+#[derive(Clone, Copy)]
+pub struct Full {
+    /// The polls of its completion queue until then.
+    polls: u64,
+    outstanding: usize,
+    stack: Stack,
+}
+
+fn polls_of(pair: &Pair) -> u64 {
+    model()
+        .completions
+        .get(pair.send_cq as u64)
+        .map_or(0, |queue| queue.polls)
+}
+
+/// After requests were posted to a send queue.
+pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
+    let Some(limits) = pair.limits else {
+        return;
+    };
+    let outstanding = pair.send.len();
+    let unsignaled = pair.send.unsignaled_tail();
+    if unsignaled >= limits.sends as usize && limits.sends > 0 {
+        found.add(
+            Rule::UnsignaledRun,
+            format!(
+                "the last {unsignaled} requests on qp {:#x} are unsignaled, as many as its send queue takes ({}): no completion will free them",
+                pair.number, limits.sends
+            ),
+        );
+    } else if refused && outstanding >= limits.sends as usize {
+        queue_is_full(pair, outstanding, found);
+    }
+}
+
+/// A program may post until the queue is full, and then poll. Only if it does anything
+/// else next, nobody polls.
+fn queue_is_full(pair: &mut Pair, outstanding: usize, found: &mut Findings) {
+    let polls = polls_of(pair);
+    match pair.full {
+        Some(full) if full.polls == polls => found.0.push(full_finding(pair, full)),
+        _ => {
+            pair.full = Some(Full {
+                polls,
+                outstanding,
+                stack: Stack::here(),
+            });
+        }
+    }
+}
+
+fn full_finding(pair: &Pair, full: Full) -> Finding {
+    Finding {
+        other: Some(("first found full at", full.stack)),
+        ..Finding::new(
+            Rule::SendQueueFull,
+            format!(
+                "the send queue of qp {:#x} is full: {} requests are outstanding, and nobody has polled completion queue {:#x} since",
+                pair.number, full.outstanding, pair.send_cq
+            ),
+        )
+    }
+}
+
+/// A full queue that nobody has polled since.
+fn still_full(pair: &Pair) -> Option<Finding> {
+    let full = pair.full.filter(|full| full.polls == polls_of(pair))?;
+    Some(full_finding(pair, full))
+}
+
+// --- completions ----------------------------------------------------------------------------
+
+/// A completion with an error status was taken.
+pub fn failed(
+    pair: Option<&mut Pair>,
+    queue: Queue,
+    status: u32,
+    vendor_error: u32,
+    request: Option<&Outstanding>,
+    found: &mut Findings,
+) {
+    let mut is_first = true;
+    if let Some(pair) = pair {
+        // What is flushed tells nothing, and what comes after the first failure neither.
+        is_first = !pair.failed && status != b::IBV_WC_WR_FLUSH_ERR;
+        pair.failed = true;
+    }
+    if !is_first {
+        return;
+    }
+    let helper = request.map_or("a request", |request| request.helper);
+    let mut finding = Finding::new(
+        Rule::CompletionError,
+        format!(
+            "{helper} on {queue} completed with {}{}",
+            trace::status_name(status),
+            if vendor_error == 0 {
+                String::new()
+            } else {
+                format!(" (vendor error {vendor_error:#x})")
+            }
+        ),
+    );
+    finding.mend = Some(explain::causes(status));
+    found.0.push(finding);
+}
+
+// --- objects --------------------------------------------------------------------------------
+
+/// Before a region is deregistered: requests that use it.
+pub fn deregister(region: &Region) {
+    let mut users = Vec::new();
+    let mut shared = Vec::new();
+    let uses = |one: &&Outstanding| one.uses(region.lkey);
+    model().pairs.each(|_, pair| {
+        if pair.context != region.context || pair.is_dead() {
+            return;
+        }
+        // An unsignaled request may well be known to have completed: by an answer.
+        let sends = pair
+            .send
+            .iter()
+            .filter(|one| one.signaled)
+            .filter(uses)
+            .count();
+        let receives = pair.recv.iter().filter(uses).count();
+        if sends + receives > 0 {
+            users.push(format!(
+                "qp {:#x} ({sends} sends, {receives} receives)",
+                pair.number
+            ));
+        }
+        shared.push(pair.srq);
+    });
+    model().shared.each(|_, queue| {
+        let receives = queue.requests.iter().filter(uses).count();
+        if receives > 0 && shared.contains(&queue.queue) {
+            users.push(format!("srq {:#x} ({receives} receives)", queue.queue));
+        }
+    });
+    if users.is_empty() {
+        return;
+    }
+    Finding {
+        other: Some(("registered at", region.stack)),
+        ..Finding::new(
+            Rule::DeregInUse,
+            format!(
+                "the region {:#x} of {} bytes, lkey {:#x}, is deregistered while requests that use it are outstanding on {}",
+                region.start,
+                region.length,
+                region.lkey,
+                users.join(", ")
+            ),
+        )
+    }
+    .report();
+}
+
+/// Before a queue pair is destroyed.
+pub fn destroy_pair(pair: &Pair) {
+    if let Some(full) = still_full(pair) {
+        full.report();
+    }
+    let signaled = pair.send.iter().filter(|one| one.signaled).count();
+    if signaled > 0 && !pair.is_dead() {
+        Finding::new(
+            Rule::QpInUse,
+            format!(
+                "qp {:#x} is destroyed in the {} state while {signaled} signaled requests are outstanding",
+                pair.number,
+                trace::state_name(pair.state())
+            ),
+        )
+        .report();
+    }
+}
+
+/// Before a completion queue is destroyed.
+pub fn destroy_completion_queue(address: usize, unacknowledged: u32) {
+    if unacknowledged > 0 {
+        Finding::new(
+            Rule::UnackedEvents,
+            format!(
+                "completion queue {address:#x} is destroyed while {unacknowledged} of its events are not acknowledged: ibv_destroy_cq waits for that for ever"
+            ),
+        )
+        .report();
+    }
+}
+
+/// Before an object is used: NULL, or destroyed before?
+pub fn object(call: &str, kind: &'static str, address: usize) {
+    if address == 0 {
+        Finding::new(
+            Rule::NullObject,
+            format!("{call}: the {kind} is NULL; the program is about to crash"),
+        )
+        .report();
+    } else if let Some(dead) = model().dead.get(address as u64).map(|dead| *dead) {
+        if dead.kind == kind {
+            Finding {
+                other: Some(("destroyed at", dead.stack)),
+                ..Finding::new(
+                    Rule::Destroyed,
+                    format!("{call}: the {kind} {address:#x} was destroyed before"),
+                )
+            }
+            .report();
+        }
+    }
+}
+
+/// At the end of the program.
+pub fn at_exit(hooked: bool) {
+    let mut found = Findings::default();
+    let mut regions: Vec<Region> = Vec::new();
+    model()
+        .pairs
+        .each(|_, pair| found.0.extend(still_full(pair)));
+    model().regions.each(|_, region| regions.push(*region));
+    found.report();
+    for region in regions {
+        Finding::new(
+            Rule::LeakedRegion,
+            format!(
+                "the region {:#x} of {} bytes, lkey {:#x}, is still registered at the end of the program",
+                region.start, region.length, region.lkey
+            ),
+        )
+        .report_at(region.stack);
+    }
+    if hooked {
+        report_total();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Operation, b, is_legal};
+
+    /// The table in ibv_post_send(3).
+    #[test]
+    fn operations_of_types() {
+        for operation in [Operation::Send, Operation::SendImm] {
+            assert!(
+                [b::IBV_QPT_RC, b::IBV_QPT_UC, b::IBV_QPT_UD]
+                    .iter()
+                    .all(|&kind| is_legal(kind, operation))
+            );
+        }
+        for operation in [Operation::Write, Operation::WriteImm] {
+            assert!(is_legal(b::IBV_QPT_RC, operation) && is_legal(b::IBV_QPT_UC, operation));
+            assert!(!is_legal(b::IBV_QPT_UD, operation));
+        }
+        for operation in [Operation::Read, Operation::CompareSwap, Operation::FetchAdd] {
+            assert!(is_legal(b::IBV_QPT_RC, operation) && is_legal(b::IBV_QPT_XRC_SEND, operation));
+            assert!(!is_legal(b::IBV_QPT_UC, operation) && !is_legal(b::IBV_QPT_UD, operation));
+        }
+        assert!(is_legal(b::IBV_QPT_DRIVER, Operation::Read));
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call stacks: taken cheaply as addresses, turned into names when they are printed.
+
+use std::ffi::c_void;
+use std::fmt::{self, Write};
+use std::ptr;
+
+use crate::output::Buffer;
+
+const DEPTH: usize = 16;
+
+/// The return addresses of a call stack, without the frames of this library.
+#[derive(Clone, Copy, Default)]
+pub struct Stack {
+    frames: [usize; DEPTH],
+    length: usize,
+}
+
+impl Stack {
+    #[inline(never)]
+    pub fn here() -> Self {
+        let mut stack = Self::default();
+        let own = module(Self::here as *const () as usize);
+        backtrace::trace(|frame| {
+            let address = frame.ip() as usize;
+            if stack.length > 0 || module(address) != own {
+                if let Some(place) = stack.frames.get_mut(stack.length) {
+                    *place = address;
+                    stack.length += 1;
+                }
+            }
+            stack.length < DEPTH
+        });
+        stack
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn frames(&self) -> &[usize] {
+        self.frames.get(..self.length).unwrap_or_default()
+    }
+
+    /// The same for the same stack.
+    pub fn hash(&self) -> u64 {
+        self.frames().iter().fold(0, |hash: u64, &frame| {
+            (hash.rotate_left(7) ^ frame as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+
+    /// One line for each frame.
+    pub fn write(&self, out: &mut Buffer<8192>, indent: &str) -> fmt::Result {
+        for (number, &address) in self.frames().iter().enumerate() {
+            write!(out, "{indent}#{number} {address:#x}")?;
+            let mut named = false;
+            // A return address may be that of the next function: the call is before it.
+            backtrace::resolve((address - 1) as *mut c_void, |symbol| {
+                // Only the innermost of inlined functions has the line of the call.
+                if named {
+                    return;
+                }
+                if let Some(name) = symbol.name() {
+                    named = true;
+                    let _ = write!(out, " in {name:#}");
+                }
+                if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
+                    let _ = write!(out, " at {}:{line}", file.display());
+                }
+            });
+            if let Some((name, offset)) = object(address).filter(|_| !named) {
+                write!(out, " in {name}+{offset:#x}")?;
+            }
+            out.write_str("\n")?;
+        }
+        Ok(())
+    }
+}
+
+fn about(address: usize) -> Option<libc::Dl_info> {
+    let mut about = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: any address may be asked for.
+    let known = unsafe { libc::dladdr(address as *const c_void, &raw mut about) } != 0;
+    known.then_some(about)
+}
+
+/// Where the module that holds an address begins.
+fn module(address: usize) -> usize {
+    about(address).map_or(0, |about| about.dli_fbase as usize)
+}
+
+/// The file that holds an address, and the address in it.
+fn object(address: usize) -> Option<(String, usize)> {
+    let about = about(address)?;
+    if about.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's name of the object.
+    let name = unsafe { std::ffi::CStr::from_ptr(about.dli_fname) };
+    Some((
+        name.to_string_lossy().into_owned(),
+        address.wrapping_sub(about.dli_fbase as usize),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stack;
+
+    #[test]
+    fn a_stack_without_own_frames_ends_early() {
+        // In a test, all frames but the C library's are this library's.
+        let stack = Stack::here();
+        assert_eq!(stack.hash(), stack.hash());
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions of providers by which a program goes around the verbs.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rdma_verbs_bindings::{ibv_context, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+
+use super::extended::created_pair;
+use super::verbs::new_pair;
+use super::{Call, after};
+use crate::model::{Limits, model};
+use crate::original;
+use crate::output::say;
+use crate::trace::Outcome;
+
+/// Says something, once for each place that says it.
+fn say_once(said: &AtomicBool, text: &str) {
+    if !said.swap(true, Relaxed) {
+        say(format_args!("{text}"));
+    }
+}
+
+/// `MLX5DV_OBJ_QP`, `_CQ`, `_SRQ` and `_RWQ`: queues whose memory is handed out.
+const QUEUES: u64 = 0xf;
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let result = original::mlx5dv_init_obj(object, kind);
+    after(|_| {
+        if result == 0 && kind & QUEUES != 0 {
+            say_once(
+                &SAID,
+                "the program uses mlx5 direct access (mlx5dv_init_obj): the data path of those queues is not visible",
+            );
+        }
+    });
+    result
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_create_qp(
+    context: *mut ibv_context,
+    attributes: *mut ibv_qp_init_attr_ex,
+    more: *mut c_void,
+) -> *mut ibv_qp {
+    let call = Call::begin();
+    let qp = original::mlx5dv_create_qp(context, attributes, more);
+    created_pair("mlx5dv_create_qp", &call, qp, attributes);
+    qp
+}
+
+/// A key that a program makes for itself, by work requests that are not seen.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let key = original::mlx5dv_create_mkey(attributes);
+    after(|_| {
+        if !key.is_null() {
+            model().contexts.each(|_, context| context.complete = false);
+            say_once(
+                &SAID,
+                "the program makes mlx5 memory keys of its own: what they cover is not known, and keys that were not registered are no longer reported",
+            );
+        }
+    });
+    key
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn efadv_create_qp_ex(
+    context: *mut ibv_context,
+    attributes: *mut ibv_qp_init_attr_ex,
+    more: *mut c_void,
+    length: u32,
+) -> *mut ibv_qp {
+    let call = Call::begin();
+    let qp = original::efadv_create_qp_ex(context, attributes, more, length);
+    created_pair("efadv_create_qp_ex", &call, qp, attributes);
+    qp
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn efadv_create_driver_qp(
+    pd: *mut ibv_pd,
+    attributes: *mut ibv_qp_init_attr,
+    kind: u32,
+) -> *mut ibv_qp {
+    let call = Call::begin();
+    let qp = original::efadv_create_driver_qp(pd, attributes, kind);
+    after(|errno| {
+        if let (false, Some(granted)) = (qp.is_null(), attributes.as_ref()) {
+            let mut pair = new_pair(qp, pd);
+            pair.limits = Some(Limits::from(granted.cap));
+            pair.all_signaled = granted.sq_sig_all != 0;
+            model().insert_pair(pair);
+        }
+        call.end(
+            "efadv_create_driver_qp",
+            &[],
+            Outcome::Object(qp as usize, errno),
+        );
+    });
+    qp
+}

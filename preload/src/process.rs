@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The life of the process: start, fork, signals, end.
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering::Relaxed};
+
+use rdma_verbs_settings::{Format, Mode, RuleSet, STATUS_FOUND, variable};
+
+use crate::errno::Errno;
+use crate::output::{self, say};
+use crate::{check, clock, model, stat, trace};
+
+/// What the environment asks for.
+pub struct Settings {
+    pub format: Format,
+    pub latency: bool,
+    pub suppressed: RuleSet,
+    fail: bool,
+    main: i32,
+    name: String,
+}
+
+static DEFAULT: Settings = Settings {
+    format: Format::Text,
+    latency: true,
+    suppressed: RuleSet::from_bits(0),
+    fail: false,
+    main: 0,
+    name: String::new(),
+};
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+pub fn settings() -> &'static Settings {
+    SETTINGS.get().unwrap_or(&DEFAULT)
+}
+
+/// The name of the program.
+pub fn name() -> &'static str {
+    &settings().name
+}
+
+const INACTIVE: u8 = u8::MAX;
+static MODE: AtomicU8 = AtomicU8::new(INACTIVE);
+
+/// What the library does in this process; `None`: nothing.
+pub fn mode() -> Option<Mode> {
+    match MODE.load(Relaxed) {
+        0 => Some(Mode::Trace),
+        1 => Some(Mode::Stat),
+        2 => Some(Mode::Check),
+        _ => None,
+    }
+}
+
+pub fn is(mode: Mode) -> bool {
+    MODE.load(Relaxed) == mode as u8
+}
+
+/// Whether nothing but counters is wanted, for which no object has to be known.
+pub fn only_counts() -> bool {
+    is(Mode::Stat) && !settings().latency
+}
+
+// --- threads -------------------------------------------------------------------------------
+
+thread_local! {
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+    static THREAD: Cell<i32> = const { Cell::new(0) };
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// The numbers of the process and of the thread.
+pub fn ids() -> (i32, i32) {
+    let thread = THREAD.get();
+    if thread != 0 {
+        return (PROCESS.load(Relaxed), thread);
+    }
+    // SAFETY: no preconditions.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
+    THREAD.set(thread);
+    (PROCESS.load(Relaxed), thread)
+}
+
+/// Held by a thread that runs this library's code. A hook that is called meanwhile,
+/// by the original or by a signal handler, passes its call on and does no more.
+pub struct Busy(());
+
+impl Busy {
+    pub fn enter() -> Option<Self> {
+        if BUSY.get() || mode().is_none() {
+            return None;
+        }
+        BUSY.set(true);
+        Some(Self(()))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.set(false);
+    }
+}
+
+/// Calls one of librdmacm's functions; says whether another one of them did so, and
+/// not the program.
+pub fn inside<R>(call: impl FnOnce() -> R) -> (R, bool) {
+    let depth = INSIDE.get();
+    INSIDE.set(depth.wrapping_add(1));
+    let result = call();
+    INSIDE.set(depth);
+    (result, depth > 0)
+}
+
+// --- start ---------------------------------------------------------------------------------
+
+/// A variable, unless the program runs with other rights than its user's.
+fn variable_of(name: &str) -> Option<String> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a C string in, a C string or NULL out.
+    let value: *const c_char = unsafe { secure_getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: as above.
+    let value = unsafe { CStr::from_ptr(value) };
+    Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
+}
+
+unsafe extern "C" {
+    fn secure_getenv(name: *const c_char) -> *const c_char;
+}
+
+fn program_name() -> String {
+    std::fs::read_link("/proc/self/exe")
+        .ok()
+        .as_deref()
+        .and_then(Path::file_name)
+        .map_or_else(
+            || "?".into(),
+            |name| String::from_utf8_lossy(name.as_bytes()).into_owned(),
+        )
+}
+
+/// Called by the loader, before `main`.
+extern "C" fn start() {
+    let errno = Errno::now();
+    // SAFETY: no preconditions.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    clock::start();
+    if let Some(mode) = variable_of(variable::MODE) {
+        start_mode(&mode);
+    }
+    errno.restore();
+}
+
+fn start_mode(mode_name: &str) {
+    let output = variable_of(variable::OUTPUT).map(PathBuf::from);
+    if let Err(error) = output::open(output.as_deref()) {
+        let path = output.unwrap_or_default();
+        if output::open(None).is_ok() {
+            say(format_args!(
+                "cannot write to {}: {error}; nothing is watched",
+                path.display()
+            ));
+        }
+        return;
+    }
+    let Some(mode) = Mode::named(mode_name) else {
+        say(format_args!(
+            "{}={mode_name}: not trace, stat or check",
+            variable::MODE
+        ));
+        return;
+    };
+    let _ = SETTINGS.set(read_settings());
+    match mode {
+        Mode::Trace if settings().format == Format::Perfetto => trace::start(),
+        Mode::Trace => {}
+        Mode::Stat => {
+            on_signal(libc::SIGUSR1, report_now);
+            on_fatal_signals();
+        }
+        Mode::Check => on_fatal_signals(),
+    }
+    // SAFETY: the function may be called at any fork.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    MODE.store(mode as u8, Relaxed);
+}
+
+fn read_settings() -> Settings {
+    let list = variable_of(variable::SUPPRESS).unwrap_or_default();
+    let suppressed = RuleSet::parse(&list).unwrap_or_else(|name| {
+        say(format_args!(
+            "{}: no rule is called {name}",
+            variable::SUPPRESS
+        ));
+        RuleSet::default()
+    });
+    let format = variable_of(variable::FORMAT).unwrap_or_default();
+    Settings {
+        format: Format::named(&format).unwrap_or(Format::Text),
+        latency: variable_of(variable::LATENCY).as_deref() != Some("0"),
+        suppressed,
+        fail: variable_of(variable::FAIL).as_deref() == Some("1"),
+        main: variable_of(variable::MAIN)
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0),
+        name: program_name(),
+    }
+}
+
+/// The child of a fork is a process of its own, with objects of its own.
+extern "C" fn forked() {
+    // SAFETY: no preconditions.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    THREAD.set(0);
+    BUSY.set(false);
+    INSIDE.set(0);
+    HOOKED.store(false, Relaxed);
+    model::forget();
+    stat::forget();
+    check::forget();
+    if is(Mode::Trace) && settings().format == Format::Perfetto {
+        trace::forget();
+        trace::start();
+    }
+}
+
+// --- signals -------------------------------------------------------------------------------
+
+type Handler = extern "C" fn(c_int);
+
+/// Handles a signal that the program leaves to the system. What the program installs
+/// later takes its place.
+fn on_signal(signal: c_int, handler: Handler) {
+    // SAFETY: zeros are a valid sigaction; the handler is async-signal-safe.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, ptr::null(), &raw mut now) != 0
+            || now.sa_sigaction != libc::SIG_DFL
+        {
+            return;
+        }
+        now.sa_sigaction = handler as *const () as usize;
+        now.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigemptyset(&raw mut now.sa_mask);
+        libc::sigaction(signal, &raw const now, ptr::null_mut());
+    }
+}
+
+/// Servers are ended by a signal; they deserve a report, too.
+fn on_fatal_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        on_signal(signal, report_and_die);
+    }
+}
+
+extern "C" fn report_now(_: c_int) {
+    let errno = Errno::now();
+    stat::report();
+    errno.restore();
+}
+
+extern "C" fn report_and_die(signal: c_int) {
+    match mode() {
+        Some(Mode::Stat) => stat::report(),
+        Some(Mode::Check) => check::report_total(),
+        _ => {}
+    }
+    // SAFETY: the signal is blocked until this handler returns, and then ends the
+    // process as it would have without this library.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+// --- end -----------------------------------------------------------------------------------
+
+static HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Remembers that there is something to watch.
+pub fn hooked() {
+    HOOKED.store(true, Relaxed);
+}
+
+/// Called by the loader when the program has ended by `exit` or from `main`.
+extern "C" fn end() {
+    let Some(mode) = mode() else {
+        return;
+    };
+    let (process, _) = ids();
+    if !HOOKED.load(Relaxed) {
+        let main = settings().main;
+        if main == 0 || main == process {
+            say(format_args!(
+                "{} [{process}] opened no RDMA device: there was nothing to {}",
+                name(),
+                mode.name()
+            ));
+        }
+    }
+    match mode {
+        Mode::Trace => {
+            if settings().format == Format::Perfetto {
+                trace::finish();
+            }
+        }
+        Mode::Stat => stat::report(),
+        Mode::Check => {
+            check::at_exit(HOOKED.load(Relaxed));
+            if settings().fail && check::found() > 0 {
+                // What the program has printed comes first: the status is all that changes.
+                // SAFETY: flushes all streams; no hook runs after it.
+                unsafe {
+                    libc::fflush(ptr::null_mut());
+                    libc::_exit(STATUS_FOUND);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;

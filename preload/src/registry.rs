@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables from keys to objects, which find an object without a lock.
+//!
+//! A node is never freed: when its object goes, the next object whose key falls into
+//! the same bucket takes it over. So a table grows to the largest number of objects
+//! that were alive at once, and a pointer into it never dangles.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{mem, ptr, slice};
+
+const BUCKETS: usize = 1024;
+/// Keys of nodes that hold no object: free, and about to be taken over.
+const FREE: u64 = 0;
+const CLAIMED: u64 = u64::MAX;
+
+/// Locks; there is no panic, so there is no poison.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Node<V> {
+    key: AtomicU64,
+    value: V,
+    next: *const Node<V>,
+}
+
+/// From keys to values that are shared: locked ones, or atomic ones.
+struct Table<V: 'static> {
+    buckets: [AtomicPtr<Node<V>>; BUCKETS],
+}
+
+// SAFETY: nodes are published by atomics and never freed; their values are shared.
+unsafe impl<V: Sync> Sync for Table<V> {}
+// SAFETY: as above.
+unsafe impl<V: Send> Send for Table<V> {}
+
+impl<V> Table<V> {
+    const fn new() -> Self {
+        Self {
+            buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS],
+        }
+    }
+
+    fn bucket(&self, key: u64) -> &AtomicPtr<Node<V>> {
+        let index = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        // The hash has 10 bits, as many as there are buckets.
+        self.buckets.get(index as usize).unwrap_or(&self.buckets[0])
+    }
+
+    fn nodes(bucket: &AtomicPtr<Node<V>>) -> impl Iterator<Item = &'static Node<V>> + use<V> {
+        let mut node: *const Node<V> = bucket.load(Acquire);
+        std::iter::from_fn(move || {
+            // SAFETY: NULL, or a node, which is never freed.
+            let this = unsafe { node.as_ref() }?;
+            node = this.next;
+            Some(this)
+        })
+    }
+
+    fn find(&self, key: u64) -> Option<&'static Node<V>> {
+        Self::nodes(self.bucket(key)).find(|node| node.key.load(Acquire) == key)
+    }
+
+    /// A node that nobody finds until its key is set.
+    fn claim(&self, key: u64, fresh: impl FnOnce() -> V) -> &'static Node<V> {
+        let bucket = self.bucket(key);
+        let free = Self::nodes(bucket).find(|node| {
+            node.key
+                .compare_exchange(FREE, CLAIMED, AcqRel, Relaxed)
+                .is_ok()
+        });
+        if let Some(node) = free {
+            return node;
+        }
+        let node = Box::into_raw(Box::new(Node {
+            key: AtomicU64::new(CLAIMED),
+            value: fresh(),
+            next: ptr::null(),
+        }));
+        let mut head = bucket.load(Acquire);
+        loop {
+            // SAFETY: until it is in its bucket, the node is this thread's alone.
+            unsafe { (*node).next = head };
+            match bucket.compare_exchange_weak(head, node, AcqRel, Acquire) {
+                // SAFETY: never freed.
+                Ok(_) => return unsafe { &*node },
+                Err(now) => head = now,
+            }
+        }
+    }
+}
+
+/// From keys to objects, which are locked while they are used.
+pub struct Registry<T: 'static>(Table<Mutex<T>>);
+
+/// An object of the table, locked.
+pub struct Entry<T: 'static>(MutexGuard<'static, T>);
+
+impl<T> Deref for Entry<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Entry<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Default + Send> Registry<T> {
+    pub const fn new() -> Self {
+        Self(Table::new())
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: u64) -> Option<Entry<T>> {
+        let node = self.0.find(key)?;
+        let value = lock(&node.value);
+        // It may have gone while this thread waited.
+        (node.key.load(Acquire) == key).then_some(Entry(value))
+    }
+
+    /// Puts an object in, in place of one with the same key.
+    pub fn insert(&self, key: u64, value: T) -> Entry<T> {
+        if let Some(mut entry) = self.get(key) {
+            *entry = value;
+            return entry;
+        }
+        let node = self.0.claim(key, || Mutex::new(T::default()));
+        let mut place = lock(&node.value);
+        *place = value;
+        node.key.store(key, Release);
+        Entry(place)
+    }
+
+    /// Takes an object out.
+    pub fn remove(&self, key: u64) -> Option<T> {
+        let node = self.0.find(key)?;
+        let mut value = lock(&node.value);
+        if node.key.load(Acquire) != key {
+            return None;
+        }
+        let taken = mem::take(&mut *value);
+        node.key.store(FREE, Release);
+        Some(taken)
+    }
+
+    /// Calls a function with each object, locked one at a time.
+    pub fn each(&self, mut visit: impl FnMut(u64, &mut T)) {
+        for node in self.0.buckets.iter().flat_map(Table::nodes) {
+            let mut value = lock(&node.value);
+            let key = node.key.load(Acquire);
+            if key != FREE && key != CLAIMED {
+                visit(key, &mut value);
+            }
+        }
+    }
+}
+
+/// From keys to addresses, without any lock: the child of a fork can go on using it.
+pub struct Map(Table<AtomicUsize>);
+
+impl Map {
+    pub const fn new() -> Self {
+        Self(Table::new())
+    }
+
+    pub fn get(&self, key: usize) -> Option<usize> {
+        let node = self.0.find(key as u64)?;
+        let value = node.value.load(Acquire);
+        (node.key.load(Acquire) == key as u64).then_some(value)
+    }
+
+    pub fn insert(&self, key: usize, value: usize) {
+        if let Some(node) = self.0.find(key as u64) {
+            node.value.store(value, Release);
+            return;
+        }
+        let node = self.0.claim(key as u64, AtomicUsize::default);
+        node.value.store(value, Release);
+        node.key.store(key as u64, Release);
+    }
+
+    pub fn remove(&self, key: usize) {
+        if let Some(node) = self.0.find(key as u64) {
+            node.key.store(FREE, Release);
+        }
+    }
+}
+
+/// Values of which only a few differ: each is kept once, for ever.
+pub struct Interned<T: 'static>(AtomicPtr<Item<T>>);
+
+struct Item<T> {
+    value: T,
+    next: *const Item<T>,
+}
+
+impl<T> Interned<T> {
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value that is kept. Made from zeros, so that all its bytes can be compared.
+    pub fn keep(&self, value: T) -> &'static T {
+        let bytes = |value: &T| {
+            let start: *const T = value;
+            // SAFETY: as many bytes as the value has, all of them set.
+            unsafe { slice::from_raw_parts(start.cast::<u8>(), size_of::<T>()) }
+        };
+        let head = self.0.load(Acquire);
+        let mut item: *const Item<T> = head;
+        // SAFETY: NULL, or an item, which is never freed.
+        while let Some(this) = unsafe { item.as_ref::<'static>() } {
+            if bytes(&this.value) == bytes(&value) {
+                return &this.value;
+            }
+            item = this.next;
+        }
+        let fresh = Box::leak(Box::new(Item { value, next: head }));
+        // Should another thread have added one, a few values are kept twice.
+        let _ = self.0.compare_exchange(head, fresh, AcqRel, Relaxed);
+        &fresh.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interned, Map, Registry, Table};
+
+    #[test]
+    fn finds_what_was_put_in() {
+        let registry: &'static Registry<u32> = Box::leak(Box::new(Registry::new()));
+        for key in 1..5000 {
+            registry.insert(key, key as u32);
+        }
+        assert!((1..5000).all(|key| *registry.get(key).unwrap() == key as u32));
+        assert_eq!(registry.remove(77), Some(77));
+        assert!(registry.get(77).is_none() && registry.remove(77).is_none());
+        registry.insert(77, 1);
+        assert_eq!(*registry.get(77).unwrap(), 1);
+        let mut sum = 0;
+        registry.each(|_, _| sum += 1);
+        assert_eq!(sum, 4999);
+    }
+
+    #[test]
+    fn reuses_its_nodes() {
+        let registry: &'static Registry<u32> = Box::leak(Box::new(Registry::new()));
+        for _ in 0..3 {
+            for key in 1..100 {
+                registry.insert(key, 1);
+            }
+            for key in 1..100 {
+                registry.remove(key);
+            }
+        }
+        let nodes = registry.0.buckets.iter().flat_map(Table::nodes).count();
+        assert!(nodes <= 99);
+    }
+
+    #[test]
+    fn maps_and_interned_values() {
+        static MAP: Map = Map::new();
+        static KEPT: Interned<[usize; 3]> = Interned::new();
+        MAP.insert(8, 1);
+        MAP.insert(8, 2);
+        assert_eq!((MAP.get(8), MAP.get(16)), (Some(2), None));
+        MAP.remove(8);
+        assert_eq!(MAP.get(8), None);
+        let first = KEPT.keep([1, 2, 3]);
+        assert!(!std::ptr::eq(first, KEPT.keep([1, 2, 4])));
+        assert!(std::ptr::eq(first, KEPT.keep([1, 2, 3])));
+    }
+
+    #[test]
+    fn threads_share_it() {
+        let registry: &'static Registry<u64> = Box::leak(Box::new(Registry::new()));
+        let threads: Vec<_> = (0..4u64)
+            .map(|thread| {
+                std::thread::spawn(move || {
+                    for round in 0..2000 {
+                        let key = thread * 1000 + round % 50 + 1;
+                        registry.insert(key, key);
+                        assert_eq!(*registry.get(key).unwrap(), key);
+                        assert_eq!(registry.remove(key), Some(key));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+}

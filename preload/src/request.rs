@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Work requests: decoded, and those that are outstanding on a queue.
+
+use std::collections::VecDeque;
+use std::slice;
+
+use rdma_verbs_bindings::{
+    IBV_QPT_UD, IBV_SEND_INLINE, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+    IBV_WR_ATOMIC_WRITE, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
+    IBV_WR_TSO, ibv_recv_wr, ibv_send_wr, ibv_sge,
+};
+
+/// What a work request does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    Send,
+    SendImm,
+    SendInv,
+    Write,
+    WriteImm,
+    Read,
+    CompareSwap,
+    FetchAdd,
+    AtomicWrite,
+    Flush,
+    LocalInv,
+    BindMw,
+    Tso,
+    #[default]
+    Other,
+    Receive,
+}
+
+/// All of them, in the order of a table.
+pub const OPERATIONS: [Operation; 15] = [
+    Operation::Send,
+    Operation::SendImm,
+    Operation::SendInv,
+    Operation::Write,
+    Operation::WriteImm,
+    Operation::Read,
+    Operation::CompareSwap,
+    Operation::FetchAdd,
+    Operation::AtomicWrite,
+    Operation::Flush,
+    Operation::LocalInv,
+    Operation::BindMw,
+    Operation::Tso,
+    Operation::Other,
+    Operation::Receive,
+];
+
+/// Newer than the headers that the bindings are made from.
+pub const IBV_WR_FLUSH: u32 = 14;
+
+impl Operation {
+    pub const fn of_request(opcode: u32) -> Self {
+        match opcode {
+            IBV_WR_SEND => Self::Send,
+            IBV_WR_SEND_WITH_IMM => Self::SendImm,
+            IBV_WR_SEND_WITH_INV => Self::SendInv,
+            IBV_WR_RDMA_WRITE => Self::Write,
+            IBV_WR_RDMA_WRITE_WITH_IMM => Self::WriteImm,
+            IBV_WR_RDMA_READ => Self::Read,
+            IBV_WR_ATOMIC_CMP_AND_SWP => Self::CompareSwap,
+            IBV_WR_ATOMIC_FETCH_AND_ADD => Self::FetchAdd,
+            IBV_WR_ATOMIC_WRITE => Self::AtomicWrite,
+            IBV_WR_FLUSH => Self::Flush,
+            IBV_WR_LOCAL_INV => Self::LocalInv,
+            IBV_WR_BIND_MW => Self::BindMw,
+            IBV_WR_TSO => Self::Tso,
+            _ => Self::Other,
+        }
+    }
+
+    /// The name in `enum ibv_wr_opcode`, without its prefix.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "SEND",
+            Self::SendImm => "SEND_WITH_IMM",
+            Self::SendInv => "SEND_WITH_INV",
+            Self::Write => "RDMA_WRITE",
+            Self::WriteImm => "RDMA_WRITE_WITH_IMM",
+            Self::Read => "RDMA_READ",
+            Self::CompareSwap => "ATOMIC_CMP_AND_SWP",
+            Self::FetchAdd => "ATOMIC_FETCH_AND_ADD",
+            Self::AtomicWrite => "ATOMIC_WRITE",
+            Self::Flush => "FLUSH",
+            Self::LocalInv => "LOCAL_INV",
+            Self::BindMw => "BIND_MW",
+            Self::Tso => "TSO",
+            Self::Other => "OTHER",
+            Self::Receive => "RECV",
+        }
+    }
+
+    /// Whether the operation writes to the local buffers.
+    pub const fn writes_locally(self) -> bool {
+        matches!(
+            self,
+            Self::Read | Self::CompareSwap | Self::FetchAdd | Self::Receive
+        )
+    }
+
+    /// Whether the operation names remote memory.
+    pub const fn is_remote(self) -> bool {
+        matches!(
+            self,
+            Self::Write
+                | Self::WriteImm
+                | Self::Read
+                | Self::CompareSwap
+                | Self::FetchAdd
+                | Self::AtomicWrite
+                | Self::Flush
+        )
+    }
+
+    /// Whether IBV_SEND_INLINE has a meaning.
+    pub const fn can_be_inline(self) -> bool {
+        matches!(
+            self,
+            Self::Send | Self::SendImm | Self::SendInv | Self::Write | Self::WriteImm | Self::Tso
+        )
+    }
+}
+
+/// A work request as it is posted.
+#[derive(Clone, Copy, Default)]
+pub struct Request<'a> {
+    pub operation: Operation,
+    pub opcode: u32,
+    pub wr_id: u64,
+    pub flags: u32,
+    /// The buffers; none where the count or the list is not usable.
+    pub buffers: &'a [ibv_sge],
+    /// The number of buffers as the program gave it.
+    pub count: i64,
+    pub list_is_null: bool,
+    /// The length of inline data that has no buffers of its own.
+    pub inline_length: u64,
+    pub remote_addr: u64,
+    pub rkey: u32,
+    pub immediate: u32,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub ah: usize,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
+}
+
+/// More buffers than any device takes: the count is not to be believed.
+const MOST_BUFFERS: i32 = 4096;
+
+unsafe fn buffers<'a>(list: *const ibv_sge, count: i32) -> &'a [ibv_sge] {
+    if list.is_null() || !(1..=MOST_BUFFERS).contains(&count) {
+        return &[];
+    }
+    // SAFETY: the program says that so many are there, and the provider reads them.
+    slice::from_raw_parts(list, count as usize)
+}
+
+impl<'a> Request<'a> {
+    /// # Safety
+    /// The request and its list are valid.
+    pub unsafe fn of_send(wr: &'a ibv_send_wr, kind: u32) -> Self {
+        let operation = Operation::of_request(wr.opcode);
+        let mut request = Self {
+            operation,
+            opcode: wr.opcode,
+            wr_id: wr.wr_id,
+            flags: wr.send_flags,
+            buffers: buffers(wr.sg_list, wr.num_sge),
+            count: wr.num_sge.into(),
+            list_is_null: wr.sg_list.is_null(),
+            ..Self::default()
+        };
+        match operation {
+            Operation::SendImm | Operation::WriteImm | Operation::SendInv | Operation::LocalInv => {
+                request.immediate = wr.__bindgen_anon_1.imm_data;
+            }
+            _ => {}
+        }
+        match operation {
+            Operation::CompareSwap | Operation::FetchAdd => {
+                request.remote_addr = wr.wr.atomic.remote_addr;
+                request.rkey = wr.wr.atomic.rkey;
+                request.compare_add = wr.wr.atomic.compare_add;
+                request.swap = wr.wr.atomic.swap;
+            }
+            _ if operation.is_remote() => {
+                request.remote_addr = wr.wr.rdma.remote_addr;
+                request.rkey = wr.wr.rdma.rkey;
+            }
+            _ if kind == IBV_QPT_UD => {
+                request.ah = wr.wr.ud.ah as usize;
+                request.remote_qpn = wr.wr.ud.remote_qpn;
+                request.remote_qkey = wr.wr.ud.remote_qkey;
+            }
+            _ => {}
+        }
+        request
+    }
+
+    /// # Safety
+    /// The request and its list are valid.
+    pub unsafe fn of_receive(wr: &'a ibv_recv_wr) -> Self {
+        Self {
+            operation: Operation::Receive,
+            wr_id: wr.wr_id,
+            buffers: buffers(wr.sg_list, wr.num_sge),
+            count: wr.num_sge.into(),
+            list_is_null: wr.sg_list.is_null(),
+            ..Self::default()
+        }
+    }
+
+    pub fn is_inline(&self) -> bool {
+        self.flags & IBV_SEND_INLINE != 0 || self.inline_length > 0
+    }
+
+    /// The length of all buffers.
+    pub fn length(&self) -> u64 {
+        let buffers: u64 = self
+            .buffers
+            .iter()
+            .map(|buffer| u64::from(buffer.length))
+            .sum();
+        buffers.wrapping_add(self.inline_length)
+    }
+
+    /// The helper of <rdma/rdma_verbs.h> that posts such a request, or the verb.
+    pub fn helper(&self, extended: bool) -> &'static str {
+        let several = self.buffers.len() > 1;
+        match self.operation {
+            Operation::Send if self.ah != 0 && !several => "rdma_post_ud_send",
+            Operation::Send if self.ah != 0 => "ibv_post_send",
+            Operation::Send if several => "rdma_post_sendv",
+            Operation::Send => "rdma_post_send",
+            Operation::Read if several => "rdma_post_readv",
+            Operation::Read => "rdma_post_read",
+            Operation::Write if several => "rdma_post_writev",
+            Operation::Write => "rdma_post_write",
+            Operation::Receive if several || self.buffers.is_empty() => "rdma_post_recvv",
+            Operation::Receive => "rdma_post_recv",
+            _ if extended => match self.operation {
+                Operation::SendImm => "ibv_wr_send_imm",
+                Operation::SendInv => "ibv_wr_send_inv",
+                Operation::WriteImm => "ibv_wr_rdma_write_imm",
+                Operation::CompareSwap => "ibv_wr_atomic_cmp_swp",
+                Operation::FetchAdd => "ibv_wr_atomic_fetch_add",
+                Operation::AtomicWrite => "ibv_wr_atomic_write",
+                Operation::Flush => "ibv_wr_flush",
+                Operation::LocalInv => "ibv_wr_local_inv",
+                Operation::BindMw => "ibv_wr_bind_mw",
+                Operation::Tso => "ibv_wr_send_tso",
+                _ => "ibv_wr_complete",
+            },
+            Operation::BindMw => "ibv_bind_mw",
+            _ => "ibv_post_send",
+        }
+    }
+}
+
+const KEYS: usize = 4;
+
+/// A request that was accepted, until its completion is taken.
+#[derive(Clone, Copy, Default)]
+pub struct Outstanding {
+    /// Counts the requests of a queue from 1.
+    pub serial: u64,
+    pub wr_id: u64,
+    pub at: u64,
+    pub bytes: u64,
+    pub helper: &'static str,
+    pub operation: Operation,
+    pub signaled: bool,
+    /// The row of the timeline that it is drawn in.
+    pub lane: u8,
+    keys: [u32; KEYS],
+    key_count: u8,
+}
+
+impl Outstanding {
+    /// Whether it uses the region of that key. It remembers the first few keys only.
+    pub fn uses(&self, key: u32) -> bool {
+        self.keys
+            .iter()
+            .take(self.key_count.into())
+            .any(|&one| one == key)
+    }
+}
+
+/// The outstanding requests of one queue, oldest first.
+#[derive(Default)]
+pub struct Requests {
+    ring: VecDeque<Outstanding>,
+    posted: u64,
+    /// How many unsignaled ones were posted since the last signaled one.
+    unsignaled: usize,
+    pub lanes: crate::trace::Lanes,
+}
+
+/// Where completions are never seen, the oldest requests are forgotten.
+const MOST_OUTSTANDING: usize = 1 << 17;
+
+impl Requests {
+    pub fn with_depth(depth: u32) -> Self {
+        Self {
+            ring: VecDeque::with_capacity(depth.clamp(16, 1 << 14) as usize),
+            ..Self::default()
+        }
+    }
+
+    pub fn push(
+        &mut self,
+        request: &Request<'_>,
+        helper: &'static str,
+        signaled: bool,
+        at: u64,
+    ) -> Outstanding {
+        self.posted = self.posted.wrapping_add(1);
+        self.unsignaled = if signaled {
+            0
+        } else {
+            self.unsignaled.saturating_add(1)
+        };
+        let mut one = Outstanding {
+            serial: self.posted,
+            wr_id: request.wr_id,
+            at,
+            bytes: request.length(),
+            helper,
+            operation: request.operation,
+            signaled,
+            lane: self.lanes.take(),
+            ..Outstanding::default()
+        };
+        if !request.is_inline() {
+            for (key, buffer) in one.keys.iter_mut().zip(request.buffers) {
+                *key = buffer.lkey;
+                one.key_count = one.key_count.wrapping_add(1);
+            }
+        }
+        if self.ring.len() >= MOST_OUTSTANDING {
+            self.ring.pop_front();
+        }
+        self.ring.push_back(one);
+        one
+    }
+
+    /// Takes back the newest requests, which were not accepted after all.
+    pub fn take_back(&mut self, count: usize) {
+        for _ in 0..count {
+            if let Some(one) = self.ring.pop_back() {
+                self.lanes.give_back(one.lane);
+            }
+        }
+        self.unsignaled = self
+            .ring
+            .iter()
+            .rev()
+            .take_while(|one| !one.signaled)
+            .count();
+    }
+
+    /// Takes out the request of a completion and, since a queue completes in order,
+    /// all that were posted before it. An unsignaled request completes only by failing.
+    pub fn complete_in_order(&mut self, wr_id: u64, failed: bool) -> Option<Outstanding> {
+        let index = self
+            .ring
+            .iter()
+            .position(|one| one.wr_id == wr_id && (one.signaled || failed))?;
+        for _ in 0..index {
+            if let Some(one) = self.ring.pop_front() {
+                self.lanes.give_back(one.lane);
+            }
+        }
+        let one = self.ring.pop_front()?;
+        self.lanes.give_back(one.lane);
+        Some(one)
+    }
+
+    /// Takes out the request of a completion from a queue without an order.
+    pub fn complete_any(&mut self, wr_id: u64) -> Option<Outstanding> {
+        let index = self.ring.iter().position(|one| one.wr_id == wr_id)?;
+        let one = self.ring.remove(index)?;
+        self.lanes.give_back(one.lane);
+        Some(one)
+    }
+
+    pub fn has(&self, wr_id: u64) -> bool {
+        self.ring.iter().any(|one| one.wr_id == wr_id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Outstanding> {
+        self.ring.iter()
+    }
+
+    pub fn clear(&mut self) {
+        self.ring.clear();
+        self.lanes.clear();
+    }
+
+    /// How many of the newest requests no completion will retire.
+    pub fn unsignaled_tail(&self) -> usize {
+        self.unsignaled.min(self.ring.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Request, Requests};
+
+    fn requests(list: &[(u64, bool)]) -> Requests {
+        let mut requests = Requests::default();
+        for &(wr_id, signaled) in list {
+            let request = Request {
+                wr_id,
+                ..Request::default()
+            };
+            requests.push(&request, "", signaled, 0);
+        }
+        requests
+    }
+
+    #[test]
+    fn a_completion_retires_what_came_before() {
+        let mut queue = requests(&[(1, false), (2, false), (3, true), (4, false)]);
+        assert_eq!(queue.complete_in_order(3, false).unwrap().serial, 3);
+        assert_eq!(queue.len(), 1);
+        assert!(queue.complete_in_order(4, false).is_none());
+        assert_eq!(queue.complete_in_order(4, true).unwrap().serial, 4);
+    }
+
+    #[test]
+    fn equal_contexts_complete_in_order() {
+        let mut queue = requests(&[(0, true), (0, true)]);
+        assert_eq!(queue.complete_in_order(0, false).unwrap().serial, 1);
+        assert_eq!(queue.complete_in_order(0, false).unwrap().serial, 2);
+    }
+
+    #[test]
+    fn a_shared_queue_has_no_order() {
+        let mut queue = requests(&[(1, true), (2, true), (3, true)]);
+        assert_eq!(queue.complete_any(2).unwrap().serial, 2);
+        assert!(queue.complete_any(2).is_none());
+        assert_eq!(queue.len(), 2);
+    }
+
+    #[test]
+    fn the_unsignaled_tail() {
+        assert_eq!(
+            requests(&[(1, true), (2, false), (3, false)]).unsignaled_tail(),
+            2
+        );
+        assert_eq!(requests(&[(1, true)]).unsignaled_tail(), 0);
+    }
+}

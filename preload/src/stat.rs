@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters and latencies, and the table of them.
+//!
+//! Each thread counts for itself, without atomic operations on shared lines. The
+//! counters of a thread that has ended go on to a new one, so none are lost.
+
+use std::cell::Cell;
+use std::fmt::{Result, Write};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+
+use crate::output::{self, Buffer};
+use crate::request::{OPERATIONS, Operation};
+use crate::trace::Duration;
+use crate::{clock, process};
+
+const OPERATION_COUNT: usize = OPERATIONS.len();
+
+/// A number that one thread changes and others read.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    pub fn add(&self, number: u64) {
+        self.0
+            .store(self.0.load(Relaxed).wrapping_add(number), Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What is counted for each operation.
+pub struct OperationCounters {
+    pub posted: Counter,
+    pub bytes: Counter,
+    pub refused: Counter,
+    pub completed: Counter,
+    pub failed: Counter,
+}
+
+/// The counters of one thread.
+pub struct ThreadCounters {
+    operations: [OperationCounters; OPERATION_COUNT],
+    pub polls: Counter,
+    pub empty_polls: Counter,
+    pub arms: Counter,
+    pub events: Counter,
+    pub acknowledged: Counter,
+    taken: AtomicBool,
+    next: AtomicPtr<ThreadCounters>,
+}
+
+impl ThreadCounters {
+    const fn new() -> Self {
+        Self {
+            operations: [const {
+                OperationCounters {
+                    posted: Counter::new(),
+                    bytes: Counter::new(),
+                    refused: Counter::new(),
+                    completed: Counter::new(),
+                    failed: Counter::new(),
+                }
+            }; OPERATION_COUNT],
+            polls: Counter::new(),
+            empty_polls: Counter::new(),
+            arms: Counter::new(),
+            events: Counter::new(),
+            acknowledged: Counter::new(),
+            taken: AtomicBool::new(true),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    #[inline]
+    pub fn of(&self, operation: Operation) -> &OperationCounters {
+        // SAFETY: there is an element for each operation. A check would be paid at
+        // each request.
+        unsafe { self.operations.get_unchecked(operation as usize) }
+    }
+}
+
+static THREADS: AtomicPtr<ThreadCounters> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    static OWN: Cell<*const ThreadCounters> = const { Cell::new(ptr::null()) };
+}
+
+/// The counters of this thread.
+#[inline]
+pub fn counters() -> &'static ThreadCounters {
+    let own = OWN.get();
+    if own.is_null() {
+        return first_counters();
+    }
+    // SAFETY: made below and never freed.
+    unsafe { &*own }
+}
+
+#[cold]
+#[inline(never)]
+fn first_counters() -> &'static ThreadCounters {
+    let counters = abandoned().unwrap_or_else(|| {
+        let fresh = Box::leak(Box::new(ThreadCounters::new()));
+        let mut head = THREADS.load(Acquire);
+        loop {
+            fresh.next.store(head, Relaxed);
+            match THREADS.compare_exchange_weak(head, fresh, AcqRel, Acquire) {
+                Ok(_) => return fresh,
+                Err(now) => head = now,
+            }
+        }
+    });
+    OWN.set(counters);
+    give_back_at_exit(counters);
+    counters
+}
+
+fn abandoned() -> Option<&'static ThreadCounters> {
+    threads().find(|counters| {
+        counters
+            .taken
+            .compare_exchange(false, true, AcqRel, Relaxed)
+            .is_ok()
+    })
+}
+
+fn threads() -> impl Iterator<Item = &'static ThreadCounters> {
+    let mut next = THREADS.load(Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: NULL, or made above and never freed.
+        let this = unsafe { next.as_ref() }?;
+        next = this.next.load(Relaxed);
+        Some(this)
+    })
+}
+
+/// The key whose destructor is told that a thread ends, plus 1.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+fn give_back_at_exit(counters: &'static ThreadCounters) {
+    let mut key = KEY.load(Acquire);
+    if key == 0 {
+        let mut fresh = 0;
+        // SAFETY: the key is this frame's, the destructor takes what is set below.
+        if unsafe { libc::pthread_key_create(&raw mut fresh, Some(give_back)) } != 0 {
+            return;
+        }
+        key = u64::from(fresh) + 1;
+        if let Err(other) = KEY.compare_exchange(0, key, AcqRel, Acquire) {
+            // SAFETY: nobody knows the key yet.
+            unsafe { libc::pthread_key_delete(fresh) };
+            key = other;
+        }
+    }
+    let value: *const ThreadCounters = counters;
+    // SAFETY: a key that was made above.
+    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, value.cast()) };
+}
+
+unsafe extern "C" fn give_back(counters: *mut libc::c_void) {
+    OWN.set(ptr::null());
+    // SAFETY: what was set above, which is never freed.
+    unsafe {
+        (*counters.cast::<ThreadCounters>())
+            .taken
+            .store(false, Release);
+    }
+}
+
+/// The child of a fork counts from 0.
+pub fn forget() {
+    THREADS.store(ptr::null_mut(), Release);
+    OWN.set(ptr::null());
+    for histogram in &LATENCIES {
+        histogram.forget();
+    }
+    REGISTERED.forget();
+}
+
+// --- latencies -----------------------------------------------------------------------------
+
+/// Counts of values, in classes that are 1/16 of a power of two wide.
+struct Histogram {
+    classes: [AtomicU64; CLASSES],
+    least: AtomicU64,
+    most: AtomicU64,
+}
+
+const STEPS: u64 = 16;
+const CLASSES: usize = 61 * STEPS as usize;
+
+impl Histogram {
+    const fn new() -> Self {
+        Self {
+            classes: [const { AtomicU64::new(0) }; CLASSES],
+            least: AtomicU64::new(u64::MAX),
+            most: AtomicU64::new(0),
+        }
+    }
+
+    const fn class(value: u64) -> usize {
+        if value < STEPS {
+            return value as usize;
+        }
+        let shift = value.ilog2() - STEPS.ilog2();
+        let step = (value >> shift) - STEPS;
+        ((shift as u64 + 1) * STEPS + step) as usize
+    }
+
+    /// The middle of a class.
+    const fn middle(class: usize) -> u64 {
+        let class = class as u64;
+        if class < STEPS {
+            return class;
+        }
+        let shift = class / STEPS - 1;
+        let low = (class % STEPS + STEPS) << shift;
+        low + (1 << shift) / 2
+    }
+
+    fn add(&self, value: u64) {
+        if let Some(class) = self.classes.get(Self::class(value)) {
+            class.fetch_add(1, Relaxed);
+        }
+        if value < self.least.load(Relaxed) {
+            self.least.fetch_min(value, Relaxed);
+        }
+        if value > self.most.load(Relaxed) {
+            self.most.fetch_max(value, Relaxed);
+        }
+    }
+
+    /// The value that so many hundredths of all values do not exceed.
+    fn percentile(&self, hundredths: u64) -> Option<u64> {
+        let total: u64 = self.classes.iter().map(|class| class.load(Relaxed)).sum();
+        let rank = (total * hundredths).div_ceil(100);
+        let mut seen = 0;
+        for (class, count) in self.classes.iter().enumerate() {
+            seen += count.load(Relaxed);
+            if seen >= rank && seen > 0 {
+                let (least, most) = (self.least.load(Relaxed), self.most.load(Relaxed));
+                return Some(Self::middle(class).max(least).min(most));
+            }
+        }
+        None
+    }
+
+    fn forget(&self) {
+        self.classes
+            .iter()
+            .for_each(|class| class.store(0, Relaxed));
+        self.least.store(u64::MAX, Relaxed);
+        self.most.store(0, Relaxed);
+    }
+}
+
+static LATENCIES: [Histogram; OPERATION_COUNT] = [const { Histogram::new() }; OPERATION_COUNT];
+
+pub fn latency(operation: Operation, nanos: u64) {
+    if let Some(histogram) = LATENCIES.get(operation as usize) {
+        histogram.add(nanos);
+    }
+}
+
+// --- registered memory ---------------------------------------------------------------------
+
+struct Registered {
+    regions: AtomicU64,
+    bytes: AtomicU64,
+    most_regions: AtomicU64,
+    most_bytes: AtomicU64,
+}
+
+static REGISTERED: Registered = Registered {
+    regions: AtomicU64::new(0),
+    bytes: AtomicU64::new(0),
+    most_regions: AtomicU64::new(0),
+    most_bytes: AtomicU64::new(0),
+};
+
+impl Registered {
+    fn forget(&self) {
+        for number in [
+            &self.regions,
+            &self.bytes,
+            &self.most_regions,
+            &self.most_bytes,
+        ] {
+            number.store(0, Relaxed);
+        }
+    }
+}
+
+pub fn registered(length: u64) {
+    let regions = REGISTERED.regions.fetch_add(1, Relaxed) + 1;
+    let bytes = REGISTERED
+        .bytes
+        .fetch_add(length, Relaxed)
+        .wrapping_add(length);
+    REGISTERED.most_regions.fetch_max(regions, Relaxed);
+    REGISTERED.most_bytes.fetch_max(bytes, Relaxed);
+}
+
+pub fn deregistered(length: u64) {
+    REGISTERED.regions.fetch_sub(1, Relaxed);
+    REGISTERED.bytes.fetch_sub(length, Relaxed);
+}
+
+// --- the table -----------------------------------------------------------------------------
+
+type Table = Buffer<8192>;
+
+fn sum(what: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
+    threads().fold(0, |sum, counters| sum.wrapping_add(what(counters).get()))
+}
+
+/// Writes the table. May be called by a signal handler.
+pub fn report() {
+    if THREADS.load(Relaxed).is_null() && REGISTERED.most_regions.load(Relaxed) == 0 {
+        return;
+    }
+    let mut table = Table::new();
+    let _ = write_table(&mut table);
+    output::write(table.bytes());
+}
+
+fn write_table(out: &mut Table) -> Result {
+    let (process, _) = process::ids();
+    let latency = process::settings().latency;
+    let seconds = clock::since_start() as f64 / 1e9;
+    writeln!(
+        out,
+        "rdma-verbs stat: {} [{process}], {seconds:.3} s",
+        process::name()
+    )?;
+    write!(
+        out,
+        "{:<21}{:>11}{:>9}{:>15}{:>11}{:>8}",
+        "operation", "posted", "refused", "bytes", "completed", "failed"
+    )?;
+    if latency {
+        write!(out, "{:>10}{:>10}{:>10}{:>10}", "min", "p50", "p99", "max")?;
+    }
+    out.write_str("\n")?;
+    for operation in OPERATIONS {
+        write_operation(out, operation, latency)?;
+    }
+    writeln!(
+        out,
+        "polls {}, of them empty {}; arms {}, events {}, acknowledged {}",
+        sum(|counters| &counters.polls),
+        sum(|counters| &counters.empty_polls),
+        sum(|counters| &counters.arms),
+        sum(|counters| &counters.events),
+        sum(|counters| &counters.acknowledged),
+    )?;
+    writeln!(
+        out,
+        "registered now {} bytes in {} regions; at most {} bytes, {} regions",
+        REGISTERED.bytes.load(Relaxed),
+        REGISTERED.regions.load(Relaxed),
+        REGISTERED.most_bytes.load(Relaxed),
+        REGISTERED.most_regions.load(Relaxed),
+    )
+}
+
+fn write_operation(out: &mut Table, operation: Operation, latency: bool) -> Result {
+    let [posted, bytes, refused, completed, failed] = [
+        sum(|counters| &counters.of(operation).posted),
+        sum(|counters| &counters.of(operation).bytes),
+        sum(|counters| &counters.of(operation).refused),
+        sum(|counters| &counters.of(operation).completed),
+        sum(|counters| &counters.of(operation).failed),
+    ];
+    if posted == 0 && refused == 0 && completed == 0 && failed == 0 {
+        return Ok(());
+    }
+    let name = operation.name();
+    write!(
+        out,
+        "{name:<21}{posted:>11}{refused:>9}{bytes:>15}{completed:>11}{failed:>8}"
+    )?;
+    let histogram = LATENCIES.get(operation as usize).filter(|_| latency);
+    if let Some((histogram, median)) = histogram.and_then(|one| Some((one, one.percentile(50)?))) {
+        for value in [
+            histogram.least.load(Relaxed),
+            median,
+            histogram.percentile(99).unwrap_or_default(),
+            histogram.most.load(Relaxed),
+        ] {
+            let mut cell = Buffer::<16>::new();
+            write!(cell, "{}", Duration(value))?;
+            write!(
+                out,
+                "{:>10}",
+                std::str::from_utf8(cell.bytes()).unwrap_or_default()
+            )?;
+        }
+    }
+    out.write_str("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Histogram;
+
+    #[test]
+    fn a_class_holds_its_middle() {
+        for value in [0, 1, 15, 16, 17, 31, 32, 1000, 123_456_789, u64::MAX] {
+            let class = Histogram::class(value);
+            assert!(class < super::CLASSES);
+            assert_eq!(Histogram::class(Histogram::middle(class)), class);
+            let error = Histogram::middle(class).abs_diff(value);
+            assert!(error <= value / 16, "{value} {error}");
+        }
+    }
+
+    #[test]
+    fn percentiles() {
+        static HISTOGRAM: Histogram = Histogram::new();
+        assert_eq!(HISTOGRAM.percentile(50), None);
+        (1..=100).for_each(|value| HISTOGRAM.add(value * 10));
+        let half = HISTOGRAM.percentile(50).unwrap();
+        assert!((470..=530).contains(&half), "{half}");
+        assert_eq!(HISTOGRAM.percentile(100), Some(1000));
+        assert_eq!(HISTOGRAM.least.load(super::Relaxed), 10);
+    }
+}
