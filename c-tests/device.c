@@ -11,10 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-	RESOLVE_MS = 2000,
-	GUARD_BYTE = 0xa5,
-};
+enum { RESOLVE_MS = 2000 };
 
 static struct sockaddr_in address;
 static const char *missing;	/* why there is no device, if there is none */
@@ -425,9 +422,10 @@ struct region *region_try_add(struct link *link, registrar *reg, struct rdma_cm_
 		.map_length = map_length,
 		.data = map + GUARD_BYTES,
 		.length = length,
+		.guard = 0xa0 + link->region_count,
 	};
-	memset(map, GUARD_BYTE, GUARD_BYTES);
-	memset(region->data + length, GUARD_BYTE, GUARD_BYTES);
+	memset(map, region->guard, GUARD_BYTES);
+	memset(region->data + length, region->guard, GUARD_BYTES);
 	region->mr = reg(id, map, map_length);
 	if (!region->mr) {
 		int error = errno;
@@ -486,7 +484,7 @@ void region_holds(const struct region *region, uint64_t seed)
 void region_guards_hold(const struct region *region)
 {
 	for (size_t i = 0; i < GUARD_BYTES; i++) {
-		assert_int_equal(region->map[i], GUARD_BYTE);
-		assert_int_equal(region->data[region->length + i], GUARD_BYTE);
+		assert_int_equal(region->map[i], region->guard);
+		assert_int_equal(region->data[region->length + i], region->guard);
 	}
 }

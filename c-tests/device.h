@@ -38,6 +38,7 @@ struct region {
 	size_t map_length;
 	uint8_t *data;
 	size_t length;
+	uint8_t guard;	/* each region its own: a guard copied over a guard must show */
 	struct ibv_mr *mr;
 };
 

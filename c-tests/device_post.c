@@ -5,7 +5,6 @@
  */
 #include "device.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 enum {
@@ -199,25 +198,25 @@ static void flushed(void **state)
 	struct link *link = connected(state);
 	struct region *from = region_add(link, rdma_reg_msgs, link->active, BYTES);
 	struct ibv_sge sge = { (uintptr_t)from->data, BYTES, from->mr->lkey };
-	uint64_t i;
+	int direct, result;
 
-	for (i = 0; i < SEND_DEPTH / 2; i++) {
+	for (uint64_t i = 0; i < SEND_DEPTH / 2; i++) {
 		must(rdma_post_send(link->active, context_of(i), from->data, BYTES, from->mr,
 				    IBV_SEND_SIGNALED));
 		must(rdma_post_recv(link->active, context_of(100 + i), from->data, BYTES,
 				    from->mr));
 	}
 	set_qp_error(link->active);
-	for (i = 0; i < SEND_DEPTH / 2; i++) {
+	for (uint64_t i = 0; i < SEND_DEPTH / 2; i++) {
 		take_send(link->active, i, IBV_WC_WR_FLUSH_ERR);
 		take_recv(link->active, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	}
 
 	/* And what is posted now, if it is taken. */
+	direct = post_directly(link->active, IBV_WR_SEND, sge, IBV_SEND_SIGNALED, 0, 0);
 	errno = UNTOUCHED;
-	int direct = post_directly(link->active, IBV_WR_SEND, sge, IBV_SEND_SIGNALED, 0, 0);
-	int result = rdma_post_send(link->active, context_of(200), from->data, BYTES,
-				    from->mr, IBV_SEND_SIGNALED);
+	result = rdma_post_send(link->active, context_of(200), from->data, BYTES, from->mr,
+				IBV_SEND_SIGNALED);
 	assert_same_answer(result, errno, direct);
 	if (!direct) {
 		take_send(link->active, 0, IBV_WC_WR_FLUSH_ERR);
