@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for one completion.
+// The rest of the library is optimised for size, the first poll for speed.
+#![allow(clippy::inline_always)]
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::ptr;
 
 use rdma_verbs_bindings::{
     ibv_ack_cq_events, ibv_comp_channel, ibv_cq, ibv_get_cq_event, ibv_wc, rdma_cm_id,
 };
 
-use crate::errno::{Failure, accepted, not_null};
+use crate::errno::{Failure, Name, POLL, accepted, not_null};
 
 /// Takes one completion of the send queue, waiting for it if need be.
 ///
 /// # Safety
 /// `id` is NULL or points to an `rdma_cm_id`; `wc` is NULL or points to an `ibv_wc`.
 pub unsafe fn of_send_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-    not_null(id, "id")?;
+    not_null(id, c"id")?;
     // SAFETY: `id` is not NULL, so it is valid, and so are its queue and its channel
     // where it has them.
     unsafe {
-        let queue = not_null((*id).send_cq, "id->send_cq")?;
-        next(queue, (*id).send_cq_channel, "id->send_cq_channel", wc)
+        let queue = not_null((*id).send_cq, c"id->send_cq")?;
+        next(queue, (*id).send_cq_channel, c"id->send_cq_channel", wc)
     }
 }
 
@@ -29,11 +31,11 @@ pub unsafe fn of_send_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_in
 /// # Safety
 /// As for [`of_send_queue`].
 pub unsafe fn of_receive_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-    not_null(id, "id")?;
+    not_null(id, c"id")?;
     // SAFETY: as in `of_send_queue`.
     unsafe {
-        let queue = not_null((*id).recv_cq, "id->recv_cq")?;
-        next(queue, (*id).recv_cq_channel, "id->recv_cq_channel", wc)
+        let queue = not_null((*id).recv_cq, c"id->recv_cq")?;
+        next(queue, (*id).recv_cq_channel, c"id->recv_cq_channel", wc)
     }
 }
 
@@ -41,17 +43,17 @@ pub unsafe fn of_receive_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c
 ///
 /// # Safety
 /// The queue is valid, the channel is valid or NULL, `wc` is valid or NULL.
-#[inline]
+#[inline(always)]
 unsafe fn next(
     queue: *mut ibv_cq,
     channel: *mut ibv_comp_channel,
-    channel_name: &'static str,
+    channel_name: &'static CStr,
     wc: *mut ibv_wc,
 ) -> Result<c_int, Failure> {
-    not_null(wc, "wc")?;
+    not_null(wc, c"wc")?;
     // SAFETY: as the caller promises; `wc` is not NULL.
     unsafe {
-        let found = poll(queue, wc)?;
+        let found = poll(queue, 1, wc)?;
         if found != 0 {
             return Ok(found);
         }
@@ -72,19 +74,19 @@ unsafe fn next(
 unsafe fn wait_for_next(
     queue: *mut ibv_cq,
     channel: *mut ibv_comp_channel,
-    channel_name: &'static str,
+    channel_name: &'static CStr,
     wc: *mut ibv_wc,
 ) -> Result<c_int, Failure> {
     loop {
         // SAFETY: as the caller promises.
         unsafe {
             arm(queue)?;
-            let found = poll(queue, wc)?;
+            let found = poll(queue, 1, wc)?;
             if found != 0 {
                 return Ok(found);
             }
             wait(queue, not_null(channel, channel_name)?)?;
-            let found = poll(queue, wc)?;
+            let found = poll(queue, 1, wc)?;
             if found != 0 {
                 return Ok(found);
             }
@@ -92,39 +94,37 @@ unsafe fn wait_for_next(
     }
 }
 
-/// Takes a completion if there is one; how many it took.
+/// Takes the completions that are there, at most `entries`; how many it took.
 ///
 /// # Safety
-/// The queue and `wc` are valid.
-unsafe fn poll(queue: *mut ibv_cq, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-    const ENTRIES: c_int = 1;
+/// The queue is valid, and `wc` points to `entries` elements.
+#[inline(always)]
+pub unsafe fn poll(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> Result<c_int, Failure> {
     // SAFETY: the context of a valid queue is valid.
     let found = unsafe {
         let Some(poll) = (*(*queue).context).ops.poll_cq else {
-            return Err(Failure::NoOperation("poll_cq"));
+            return Err(Failure::NoOperation(POLL));
         };
-        poll(queue, ENTRIES, wc)
+        poll(queue, entries, wc)
     };
-    match found {
-        0 | ENTRIES => Ok(found),
-        // libibverbs' stand-in for a missing operation answers with an errno value.
-        2.. => Err(Failure::refused("poll_cq", found)),
-        _ => Err(Failure::poll_refused(found)),
+    if found < 0 || found > entries {
+        return Err(Failure::poll_refused(found));
     }
+    Ok(found)
 }
 
 /// Asks for an event when the next completion, of whatever kind, arrives.
 ///
 /// # Safety
 /// The queue is valid.
-unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
+pub unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
     const SOLICITED_ONLY: c_int = 0;
     // SAFETY: the context of a valid queue is valid.
     unsafe {
         let Some(arm) = (*(*queue).context).ops.req_notify_cq else {
-            return Err(Failure::NoOperation("req_notify_cq"));
+            return Err(Failure::NoOperation(Name::new(c"req_notify_cq")));
         };
-        accepted("req_notify_cq", arm(queue, SOLICITED_ONLY))
+        accepted(c"req_notify_cq", arm(queue, SOLICITED_ONLY))
     }
 }
 
@@ -133,13 +133,13 @@ unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
 ///
 /// # Safety
 /// The channel is valid.
-unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result<(), Failure> {
+pub unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result<(), Failure> {
     let mut raised = ptr::null_mut();
     let mut context = ptr::null_mut();
     // SAFETY: as the caller promises. An event names a queue that is not destroyed yet.
     unsafe {
         if ibv_get_cq_event(channel, &raw mut raised, &raw mut context) != 0 {
-            return Err(Failure::failed("ibv_get_cq_event"));
+            return Err(Failure::not_waited(Name::new(c"ibv_get_cq_event")));
         }
         ibv_ack_cq_events(raised, 1);
     }

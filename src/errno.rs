@@ -1,160 +1,231 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a call failed, and how C is told: errno, the return value, a line in the log.
 
-use core::ffi::{c_int, c_void};
-use core::fmt;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt::{self, Write};
 use core::ptr;
 
 use libc::{EAGAIN, EINTR, EINVAL, EIO, EOPNOTSUPP};
 use rdma_verbs_bindings::ibv_mr;
 
-use crate::logger;
+use crate::logger::{self, Number};
+
+/// A text of the library, in one word: a `&str` takes two.
+#[derive(Clone, Copy)]
+pub struct Name(*const c_char);
+
+impl Name {
+    pub const fn new(text: &'static CStr) -> Self {
+        Self(text.as_ptr())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: it was made of a C string, which is never freed.
+        logger::write_ascii(f, unsafe { CStr::from_ptr(self.0) })
+    }
+}
 
 /// Why a call failed.
-#[derive(Debug)]
+///
+/// Results are passed on in many places, so this fits into two registers.
+#[derive(Clone, Copy)]
 pub enum Failure {
     /// A pointer that the call needs is NULL. Holds its name as the caller knows it.
-    Null(&'static str),
+    Null(Name),
     /// A buffer is longer than the 32 bits of a scatter/gather element can say.
     TooLong(usize),
-    /// A receive buffer is not inside the memory region it is posted with.
-    OutsideRegion {
-        addr: *const c_void,
-        length: usize,
-        region_addr: *const c_void,
-        region_length: usize,
-    },
+    /// A receive buffer is not inside the memory region it is posted with. The details
+    /// are in the frame of the exported function.
+    OutsideRegion(*const Outside),
     /// The event that ended the wait belongs to another completion queue.
     ForeignEvent,
     /// The provider does not implement the operation.
-    NoOperation(&'static str),
-    /// An operation of the provider returned a code for failure.
-    Refused {
-        operation: &'static str,
-        returned: c_int,
-        errno: c_int,
-    },
-    /// A function of libibverbs failed and set errno.
-    Failed {
-        function: &'static str,
-        errno: c_int,
-    },
+    NoOperation(Name),
+    /// An operation of the provider returned an errno value, or one negated.
+    Refused { operation: Name, returned: c_int },
+    /// An operation of the provider returned -1, and set errno or did not.
+    MinusOne { operation: Name, errno: c_int },
+    /// The provider failed to poll, for a reason that is not an errno value.
+    PollError,
+    /// A function failed and set errno.
+    Failed { function: Name, errno: c_int },
+    /// A function that waits for an event failed and set errno.
+    NotWaited { function: Name, errno: c_int },
 }
 
+// What makes a failure is called, not inline: the path of success stays short.
 impl Failure {
     /// An operation of the provider returned `returned`, which is not 0.
     ///
     /// The verbs specify a positive errno value. Providers also return it negated, or
     /// return -1 and set errno.
     #[cold]
-    pub fn refused(operation: &'static str, returned: c_int) -> Self {
-        let errno = match returned {
-            -1 => match get() {
-                0 => EIO,
-                errno => errno,
-            },
-            code => code.wrapping_abs(),
-        };
+    #[inline(never)]
+    pub fn refused(operation: Name, returned: c_int) -> Self {
+        if returned == -1 {
+            return Self::MinusOne {
+                operation,
+                errno: get(),
+            };
+        }
         Self::Refused {
             operation,
             returned,
-            errno,
         }
     }
 
-    /// `ibv_poll_cq` returned the negative number `returned`.
+    /// `ibv_poll_cq` returned what is not a number of completions.
     ///
     /// Unlike the other operations, providers return here a code of their own: -1 and
-    /// -2 (`CQ_POLL_ERR`) are no errno values.
+    /// -2 (`CQ_POLL_ERR`) are no errno values. libibverbs' stand-in for a missing
+    /// operation returns a positive one, as if it had found so many completions.
     #[cold]
+    #[inline(never)]
     pub fn poll_refused(returned: c_int) -> Self {
-        const POLL_ERROR: c_int = -2;
-        match Self::refused("poll_cq", returned) {
-            Self::Refused { operation, .. } if returned == POLL_ERROR => Self::Refused {
-                operation,
-                returned,
-                errno: EIO,
-            },
-            failure => failure,
+        if returned == POLL_ERROR {
+            return Self::PollError;
         }
+        Self::refused(POLL, returned)
     }
 
-    /// A function of libibverbs failed and set errno.
+    /// A function failed and set errno.
     #[cold]
-    pub fn failed(function: &'static str) -> Self {
+    #[inline(never)]
+    pub fn failed(function: Name) -> Self {
         Self::Failed {
             function,
             errno: get(),
         }
     }
 
-    fn errno(&self) -> c_int {
-        match *self {
-            Self::Null(_) | Self::TooLong(_) | Self::OutsideRegion { .. } | Self::ForeignEvent => {
-                EINVAL
-            }
-            Self::NoOperation(_) => EOPNOTSUPP,
-            Self::Refused { errno, .. } | Self::Failed { errno, .. } => errno,
+    /// A function that waits for an event failed and set errno.
+    #[cold]
+    #[inline(never)]
+    pub fn not_waited(function: Name) -> Self {
+        Self::NotWaited {
+            function,
+            errno: get(),
         }
     }
 
-    /// A wait that was interrupted, or would have blocked, is no fault of anybody.
-    fn level(&self) -> log::Level {
-        match *self {
-            Self::Failed {
-                function: "ibv_get_cq_event",
+    pub fn errno(self) -> c_int {
+        match self {
+            Self::Null(_) | Self::TooLong(_) | Self::OutsideRegion(_) | Self::ForeignEvent => {
+                EINVAL
+            }
+            Self::NoOperation(_) => EOPNOTSUPP,
+            Self::Refused { returned, .. } => returned.wrapping_abs(),
+            Self::PollError | Self::MinusOne { errno: 0, .. } => EIO,
+            Self::MinusOne { errno, .. }
+            | Self::Failed { errno, .. }
+            | Self::NotWaited { errno, .. } => errno,
+        }
+    }
+
+    /// Whether a wait was interrupted, or would have blocked: no fault of anybody.
+    pub fn is_early_end(self) -> bool {
+        matches!(
+            self,
+            Self::NotWaited {
                 errno: EAGAIN | EINTR,
-            } => log::Level::Debug,
-            _ => log::Level::Error,
+                ..
+            }
+        )
+    }
+
+    fn level(self) -> log::Level {
+        if self.is_early_end() {
+            log::Level::Debug
+        } else {
+            log::Level::Error
         }
     }
 }
 
+/// The operation that finds completions, and what it returns when it failed to.
+pub const POLL: Name = Name::new(c"poll_cq");
+const POLL_ERROR: c_int = -2;
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Null(name) => write!(f, "{name} is NULL"),
-            Self::TooLong(length) => write!(
-                f,
-                "length {length} is more than one buffer can have ({})",
-                u32::MAX
-            ),
-            Self::OutsideRegion {
-                addr,
-                length,
-                region_addr,
-                region_length,
-            } => write!(
-                f,
-                "addr {addr:p} with length {length} is not inside mr \
-                 (addr {region_addr:p}, length {region_length})"
-            ),
-            Self::ForeignEvent => {
-                f.write_str("the event on the channel is of another completion queue")
+        const RETURNED: &str = "the provider's @ returned #";
+        const NO_NAME: Name = Name::new(c"");
+        const NO_NUMBER: Number = Number::Signed(0);
+        // The name stands at @, the number at #.
+        let (text, name, number) = match *self {
+            // SAFETY: the exported function has not returned yet.
+            Self::OutsideRegion(details) => return unsafe { details.read() }.fmt(f),
+            Self::Null(name) => ("@ is NULL", name, NO_NUMBER),
+            Self::TooLong(length) => {
+                let text = "length # is more than one buffer can have (4294967295)";
+                (text, NO_NAME, Number::Decimal(length as u64))
             }
-            Self::NoOperation(operation) => write!(f, "the provider has no {operation}"),
+            Self::ForeignEvent => {
+                let text = "the event on the channel is of another completion queue";
+                (text, NO_NAME, NO_NUMBER)
+            }
+            Self::NoOperation(name) => ("the provider has no @", name, NO_NUMBER),
             Self::Refused {
                 operation,
                 returned,
-                ..
-            } => write!(f, "the provider's {operation} returned {returned}"),
-            Self::Failed { function, .. } => write!(f, "{function} failed"),
+            } => (RETURNED, operation, Number::Signed(returned)),
+            Self::MinusOne { operation, .. } => (RETURNED, operation, Number::Signed(-1)),
+            Self::PollError => (RETURNED, POLL, Number::Signed(POLL_ERROR)),
+            Self::Failed { function, .. } | Self::NotWaited { function, .. } => {
+                ("@ failed", function, NO_NUMBER)
+            }
+        };
+        for byte in text.bytes() {
+            match byte {
+                b'@' => name.fmt(f)?,
+                b'#' => number.fmt(f)?,
+                byte => f.write_char(char::from(byte))?,
+            }
         }
+        Ok(())
+    }
+}
+
+/// A receive buffer, and the region it is not inside of.
+pub struct Outside {
+    pub addr: *const c_void,
+    pub length: usize,
+    pub region_addr: *const c_void,
+    pub region_length: usize,
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (before, number) in [
+            ("addr ", Number::Hex(self.addr as u64)),
+            (" with length ", Number::Decimal(self.length as u64)),
+            (
+                " is not inside mr (addr ",
+                Number::Hex(self.region_addr as u64),
+            ),
+            (", length ", Number::Decimal(self.region_length as u64)),
+        ] {
+            f.write_str(before)?;
+            number.fmt(f)?;
+        }
+        f.write_str(")")
     }
 }
 
 /// The pointer, if it is not NULL.
-pub fn not_null<T>(pointer: *mut T, name: &'static str) -> Result<*mut T, Failure> {
+pub fn not_null<T>(pointer: *mut T, name: &'static CStr) -> Result<*mut T, Failure> {
     if pointer.is_null() {
-        return Err(Failure::Null(name));
+        return Err(Failure::Null(Name::new(name)));
     }
     Ok(pointer)
 }
 
 /// The result of an operation that returns 0 when it succeeds.
-pub fn accepted(operation: &'static str, returned: c_int) -> Result<c_int, Failure> {
+pub fn accepted(operation: &'static CStr, returned: c_int) -> Result<c_int, Failure> {
     if returned != 0 {
-        return Err(Failure::refused(operation, returned));
+        return Err(Failure::refused(Name::new(operation), returned));
     }
     Ok(returned)
 }
@@ -166,11 +237,11 @@ pub trait Returned: Sized {
 
     /// Tells C how the call went. On success errno stays as it was; on failure it is
     /// written last, after the line in the log.
-    fn from_result(function: &'static str, result: Result<Self, Failure>) -> Self {
+    fn from_result(function: &'static CStr, result: Result<Self, Failure>) -> Self {
         match result {
             Ok(value) => value,
-            Err(failure) => {
-                report(function, &failure);
+            Err(ref failure) => {
+                report(Name::new(function), failure);
                 Self::FAILURE
             }
         }
@@ -187,12 +258,13 @@ impl Returned for *mut ibv_mr {
 
 #[cold]
 #[inline(never)]
-fn report(function: &'static str, failure: &Failure) {
+fn report(function: Name, failure: &Failure) {
     let errno = failure.errno();
     log::log!(
         failure.level(),
-        "{function}: {failure}: {} (errno {errno})",
-        logger::ErrnoText(errno)
+        "{function}: {failure}: {} (errno {})",
+        logger::ErrnoText(errno),
+        Number::Signed(errno)
     );
     set(errno);
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::too_many_arguments, clippy::doc_markdown)]
 
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 
 use rdma_verbs_bindings::{ibv_ah, ibv_mr, ibv_sge, ibv_wc, rdma_cm_id};
 
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn rdma_reg_msgs(
     length: usize,
 ) -> *mut ibv_mr {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_reg_msgs", unsafe {
+    Returned::from_result(c"rdma_reg_msgs", unsafe {
         memory::register(id, addr, length, memory::MESSAGES)
     })
 }
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn rdma_reg_read(
     length: usize,
 ) -> *mut ibv_mr {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_reg_read", unsafe {
+    Returned::from_result(c"rdma_reg_read", unsafe {
         memory::register(id, addr, length, memory::REMOTE_READ)
     })
 }
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn rdma_reg_write(
     length: usize,
 ) -> *mut ibv_mr {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_reg_write", unsafe {
+    Returned::from_result(c"rdma_reg_write", unsafe {
         memory::register(id, addr, length, memory::REMOTE_WRITE)
     })
 }
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn rdma_reg_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_dereg_mr", unsafe { memory::deregister(mr) })
+    Returned::from_result(c"rdma_dereg_mr", unsafe { memory::deregister(mr) })
 }
 
 /// Posts a receive into the `nsge` buffers of `sgl`.
@@ -155,7 +156,7 @@ pub unsafe extern "C" fn rdma_post_recvv(
     nsge: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_recvv", unsafe {
+    Returned::from_result(c"rdma_post_recvv", unsafe {
         post::recvv(id, context, sgl, nsge)
     })
 }
@@ -189,7 +190,7 @@ pub unsafe extern "C" fn rdma_post_sendv(
     flags: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_sendv", unsafe {
+    Returned::from_result(c"rdma_post_sendv", unsafe {
         post::sendv(id, context, sgl, nsge, flags)
     })
 }
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn rdma_post_readv(
     rkey: u32,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_readv", unsafe {
+    Returned::from_result(c"rdma_post_readv", unsafe {
         post::readv(id, context, sgl, nsge, flags, remote_addr, rkey)
     })
 }
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn rdma_post_writev(
     rkey: u32,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_writev", unsafe {
+    Returned::from_result(c"rdma_post_writev", unsafe {
         post::writev(id, context, sgl, nsge, flags, remote_addr, rkey)
     })
 }
@@ -296,9 +297,10 @@ pub unsafe extern "C" fn rdma_post_recv(
     length: usize,
     mr: *mut ibv_mr,
 ) -> c_int {
+    let mut outside = MaybeUninit::uninit();
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_recv", unsafe {
-        post::recv(id, context, addr, length, mr)
+    Returned::from_result(c"rdma_post_recv", unsafe {
+        post::recv(id, context, addr, length, mr, &mut outside)
     })
 }
 
@@ -331,7 +333,7 @@ pub unsafe extern "C" fn rdma_post_send(
     flags: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_send", unsafe {
+    Returned::from_result(c"rdma_post_send", unsafe {
         post::send(id, context, addr, length, mr, flags)
     })
 }
@@ -367,7 +369,7 @@ pub unsafe extern "C" fn rdma_post_read(
     rkey: u32,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_read", unsafe {
+    Returned::from_result(c"rdma_post_read", unsafe {
         post::read(id, context, addr, length, mr, flags, remote_addr, rkey)
     })
 }
@@ -404,7 +406,7 @@ pub unsafe extern "C" fn rdma_post_write(
     rkey: u32,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_write", unsafe {
+    Returned::from_result(c"rdma_post_write", unsafe {
         post::write(id, context, addr, length, mr, flags, remote_addr, rkey)
     })
 }
@@ -444,7 +446,7 @@ pub unsafe extern "C" fn rdma_post_ud_send(
     remote_qpn: u32,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_post_ud_send", unsafe {
+    Returned::from_result(c"rdma_post_ud_send", unsafe {
         post::ud_send(id, context, addr, length, mr, flags, ah, remote_qpn)
     })
 }
@@ -471,7 +473,7 @@ pub unsafe extern "C" fn rdma_post_ud_send(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_get_send_comp", unsafe {
+    Returned::from_result(c"rdma_get_send_comp", unsafe {
         completion::of_send_queue(id, wc)
     })
 }
@@ -498,7 +500,7 @@ pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_recv_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
-    Returned::from_result("rdma_get_recv_comp", unsafe {
+    Returned::from_result(c"rdma_get_recv_comp", unsafe {
         completion::of_receive_queue(id, wc)
     })
 }

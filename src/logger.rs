@@ -42,11 +42,16 @@ fn install() {
 /// The level that a value of the variable asks for. Whoever sets it to something else,
 /// say `1`, wants to see why calls fail.
 fn level(value: &CStr) -> LevelFilter {
-    match value.to_str() {
-        Ok("") => LevelFilter::Off,
-        Ok(name) => name.parse().unwrap_or(LevelFilter::Error),
-        Err(_) => LevelFilter::Error,
+    if value.is_empty() {
+        return LevelFilter::Off;
     }
+    LevelFilter::iter()
+        .find(|level| {
+            value
+                .to_bytes()
+                .eq_ignore_ascii_case(level.as_str().as_bytes())
+        })
+        .unwrap_or(LevelFilter::Error)
 }
 
 impl Log for StandardError {
@@ -58,7 +63,8 @@ impl Log for StandardError {
         if self.enabled(record.metadata()) {
             let mut line = Line::new();
             // A line that is too long is cut: that is all that can go wrong.
-            let _ = write!(line, "{PREFIX}{}", record.args());
+            let _ = line.write_str(PREFIX);
+            let _ = line.write_fmt(*record.args());
             line.end().write_to(libc::STDERR_FILENO);
         }
     }
@@ -112,7 +118,46 @@ impl Write for Line {
     }
 }
 
-/// The C library's text for an errno value.
+/// A number, written without the widths and signs of core's formatting, whose code is
+/// larger than the rest of the logger.
+pub enum Number {
+    Signed(c_int),
+    Decimal(u64),
+    Hex(u64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Signed(number) => {
+                if number < 0 {
+                    f.write_str("-")?;
+                }
+                write_digits(f, u64::from(number.unsigned_abs()), 10)
+            }
+            Self::Decimal(number) => write_digits(f, number, 10),
+            Self::Hex(number) => {
+                f.write_str("0x")?;
+                write_digits(f, number, 16)
+            }
+        }
+    }
+}
+
+/// The last digit comes last: at most 20 calls deep.
+fn write_digits(f: &mut fmt::Formatter<'_>, number: u64, radix: u32) -> fmt::Result {
+    let rest = number.checked_div(u64::from(radix)).unwrap_or_default();
+    let digit = number.wrapping_sub(rest.wrapping_mul(u64::from(radix)));
+    if rest != 0 {
+        write_digits(f, rest, radix)?;
+    }
+    let digits = "0123456789abcdef";
+    let start = usize::try_from(digit).unwrap_or_default();
+    f.write_str(digits.get(start..start.wrapping_add(1)).unwrap_or_default())
+}
+
+/// The C library's text for an errno value. What is not ASCII, in another language than
+/// English, becomes a question mark: its encoding is not known here.
 pub struct ErrnoText(pub c_int);
 
 impl fmt::Display for ErrnoText {
@@ -124,8 +169,21 @@ impl fmt::Display for ErrnoText {
             libc::strerror_r(self.0, text.as_mut_ptr(), text.len());
             CStr::from_ptr(text.as_ptr())
         };
-        f.write_str(text.to_str().unwrap_or("unknown error"))
+        write_ascii(f, text)
     }
+}
+
+/// Writes a C string.
+pub fn write_ascii(f: &mut fmt::Formatter<'_>, text: &CStr) -> fmt::Result {
+    for byte in text.to_bytes() {
+        let character = if byte.is_ascii() {
+            char::from(*byte)
+        } else {
+            '?'
+        };
+        f.write_char(character)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rdma_verbs_bindings::{
     ibv_reg_mr, rdma_cm_id,
 };
 
-use crate::errno::{Failure, accepted, not_null};
+use crate::errno::{Failure, Name, accepted, not_null};
 
 /// For sends and receives.
 pub const MESSAGES: c_int = IBV_ACCESS_LOCAL_WRITE as c_int;
@@ -29,13 +29,13 @@ pub unsafe fn register(
     length: usize,
     access: c_int,
 ) -> Result<*mut ibv_mr, Failure> {
-    not_null(id, "id")?;
+    not_null(id, c"id")?;
     // SAFETY: `id` is not NULL, so it is valid.
-    let pd = not_null(unsafe { (*id).pd }, "id->pd")?;
+    let pd = not_null(unsafe { (*id).pd }, c"id->pd")?;
     // SAFETY: the protection domain of a valid id is valid; the provider judges the buffer.
     let mr = unsafe { ibv_reg_mr(pd, addr, length, access) };
     if mr.is_null() {
-        return Err(Failure::failed("ibv_reg_mr"));
+        return Err(Failure::failed(Name::new(c"ibv_reg_mr")));
     }
     Ok(mr)
 }
@@ -45,7 +45,7 @@ pub unsafe fn register(
 /// # Safety
 /// `mr` is NULL or points to a memory region.
 pub unsafe fn deregister(mr: *mut ibv_mr) -> Result<c_int, Failure> {
-    not_null(mr, "mr")?;
+    not_null(mr, c"mr")?;
     // SAFETY: `mr` is not NULL, so it is valid.
-    accepted("dereg_mr", unsafe { ibv_dereg_mr(mr) })
+    accepted(c"dereg_mr", unsafe { ibv_dereg_mr(mr) })
 }

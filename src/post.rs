@@ -8,11 +8,12 @@
 //!
 //! The functions named like a helper take its arguments and have its safety section in
 //! [`crate::ffi`].
-// The arguments are the helpers'.
-#![allow(clippy::too_many_arguments)]
+// The arguments are the helpers'. The rest of the library is optimised for size, this for
+// speed.
+#![allow(clippy::too_many_arguments, clippy::inline_always)]
 
 use core::ffi::{c_int, c_uint, c_void};
-use core::mem;
+use core::mem::{self, MaybeUninit};
 use core::ptr;
 
 use rdma_verbs_bindings::{
@@ -20,20 +21,20 @@ use rdma_verbs_bindings::{
     ibv_send_wr, ibv_sge, ibv_wr_opcode, rdma_cm_id,
 };
 
-use crate::errno::{Failure, accepted, not_null};
+use crate::errno::{Failure, Name, Outside, accepted, not_null};
 
 /// Posts one receive, to the shared receive queue of `id` where it has one.
 ///
 /// # Safety
 /// As in the module's.
-#[inline]
+#[inline(always)]
 pub unsafe fn recvv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
     elements: *mut ibv_sge,
     count: c_int,
 ) -> Result<c_int, Failure> {
-    not_null(id, "id")?;
+    not_null(id, c"id")?;
     let mut request = ibv_recv_wr {
         wr_id: context as u64,
         next: ptr::null_mut(),
@@ -41,40 +42,76 @@ pub unsafe fn recvv(
         num_sge: count,
     };
     let mut bad = ptr::null_mut();
-    // SAFETY: a valid id has a valid queue or none, and a queue's context is valid. The
-    // request outlives the call: providers copy it.
+    // SAFETY: as the caller promises; the request is valid.
+    unsafe { submit_recv(id, &raw mut request, &raw mut bad) }
+}
+
+/// Hands a list of receives to the shared receive queue of `id` where it has one, else
+/// to its queue pair. Where one is refused, the provider stores its address.
+///
+/// # Safety
+/// `id` points to an `rdma_cm_id`; the requests, their elements and `bad` are valid.
+#[inline(always)]
+pub unsafe fn submit_recv(
+    id: *mut rdma_cm_id,
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> Result<c_int, Failure> {
+    // SAFETY: a valid id has a valid queue or none, and a queue's context is valid.
+    // Providers copy the requests.
     unsafe {
         let srq = (*id).srq;
         if !srq.is_null() {
             let Some(post) = (*(*srq).context).ops.post_srq_recv else {
-                return Err(Failure::NoOperation("post_srq_recv"));
+                return Err(Failure::NoOperation(Name::new(c"post_srq_recv")));
             };
-            return accepted("post_srq_recv", post(srq, &raw mut request, &raw mut bad));
+            return accepted(c"post_srq_recv", post(srq, first, bad));
         }
-        let qp = not_null((*id).qp, "id->qp (and id->srq)")?;
+        let qp = not_null((*id).qp, c"id->qp (and id->srq)")?;
         let Some(post) = (*(*qp).context).ops.post_recv else {
-            return Err(Failure::NoOperation("post_recv"));
+            return Err(Failure::NoOperation(Name::new(c"post_recv")));
         };
-        accepted("post_recv", post(qp, &raw mut request, &raw mut bad))
+        accepted(c"post_recv", post(qp, first, bad))
     }
 }
 
-/// Posts one receive into a buffer of a memory region.
+/// Posts one receive into a buffer of a memory region. `outside` is for the details of a
+/// buffer that is not inside.
 ///
 /// # Safety
 /// As in the module's.
+#[inline(always)]
 pub unsafe fn recv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
     addr: *mut c_void,
     length: usize,
     mr: *mut ibv_mr,
+    outside: &mut MaybeUninit<Outside>,
 ) -> Result<c_int, Failure> {
-    // SAFETY: `mr` is valid once `lkey` has returned; the element outlives the call.
+    // SAFETY: `mr` is valid once its element is there; the element outlives the call.
     unsafe {
-        let mut element = element(addr, length, lkey(mr)?)?;
-        inside(mr, addr, length)?;
+        let mut element = recv_element(addr, length, mr, outside)?;
         recvv(id, context, &raw mut element, 1)
+    }
+}
+
+/// The scatter/gather element of a receive, whose buffer must be inside the region.
+///
+/// # Safety
+/// `mr` is NULL or points to a memory region.
+#[inline(always)]
+pub unsafe fn recv_element(
+    addr: *mut c_void,
+    length: usize,
+    mr: *mut ibv_mr,
+    outside: &mut MaybeUninit<Outside>,
+) -> Result<ibv_sge, Failure> {
+    // SAFETY: `mr` is valid once `lkey` has returned.
+    unsafe {
+        let element = element(addr, length, lkey(mr)?)?;
+        inside(mr, addr, length, outside)?;
+        Ok(element)
     }
 }
 
@@ -82,6 +119,7 @@ pub unsafe fn recv(
 ///
 /// # Safety
 /// As in the module's.
+#[inline(always)]
 pub unsafe fn sendv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
@@ -98,6 +136,7 @@ pub unsafe fn sendv(
 ///
 /// # Safety
 /// As in the module's.
+#[inline(always)]
 pub unsafe fn readv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
@@ -118,6 +157,7 @@ pub unsafe fn readv(
 ///
 /// # Safety
 /// As in the module's.
+#[inline(always)]
 pub unsafe fn writev(
     id: *mut rdma_cm_id,
     context: *mut c_void,
@@ -222,7 +262,7 @@ pub unsafe fn ud_send(
 
 /// A send-side work request; all that is not named is 0.
 #[allow(clippy::cast_sign_loss)] // The flags are passed on as they are.
-fn request(
+pub fn request(
     opcode: ibv_wr_opcode,
     context: *mut c_void,
     elements: *mut ibv_sge,
@@ -239,24 +279,43 @@ fn request(
     request
 }
 
+/// Posts one send-side request.
+///
 /// # Safety
 /// `id` is NULL or points to an `rdma_cm_id`; the request and its elements are valid.
-unsafe fn post(id: *mut rdma_cm_id, request: *mut ibv_send_wr) -> Result<c_int, Failure> {
-    not_null(id, "id")?;
+#[inline(always)]
+pub unsafe fn post(id: *mut rdma_cm_id, request: *mut ibv_send_wr) -> Result<c_int, Failure> {
+    not_null(id, c"id")?;
     let mut bad = ptr::null_mut();
+    // SAFETY: `id` is not NULL, so it is valid; the rest is as the caller promises.
+    unsafe { submit(id, request, &raw mut bad) }
+}
+
+/// Hands a list of requests to the queue pair of `id`. Where one is refused, the
+/// provider stores its address.
+///
+/// # Safety
+/// `id` points to an `rdma_cm_id`; the requests, their elements and `bad` are valid.
+#[inline(always)]
+pub unsafe fn submit(
+    id: *mut rdma_cm_id,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> Result<c_int, Failure> {
     // SAFETY: a valid id has a valid queue pair or none, whose context is valid.
-    // Providers copy the request.
+    // Providers copy the requests.
     unsafe {
-        let qp = not_null((*id).qp, "id->qp")?;
+        let qp = not_null((*id).qp, c"id->qp")?;
         let Some(post) = (*(*qp).context).ops.post_send else {
-            return Err(Failure::NoOperation("post_send"));
+            return Err(Failure::NoOperation(Name::new(c"post_send")));
         };
-        accepted("post_send", post(qp, request, &raw mut bad))
+        accepted(c"post_send", post(qp, first, bad))
     }
 }
 
 /// The one scatter/gather element of a one-buffer helper.
-fn element(addr: *mut c_void, length: usize, lkey: u32) -> Result<ibv_sge, Failure> {
+#[inline(always)]
+pub fn element(addr: *mut c_void, length: usize, lkey: u32) -> Result<ibv_sge, Failure> {
     let Ok(length_32) = u32::try_from(length) else {
         return Err(Failure::TooLong(length));
     };
@@ -271,16 +330,18 @@ fn element(addr: *mut c_void, length: usize, lkey: u32) -> Result<ibv_sge, Failu
 ///
 /// # Safety
 /// `mr` is NULL or points to a memory region.
-unsafe fn lkey(mr: *mut ibv_mr) -> Result<u32, Failure> {
+#[inline(always)]
+pub unsafe fn lkey(mr: *mut ibv_mr) -> Result<u32, Failure> {
     // SAFETY: `mr` is not NULL, so it is valid.
-    Ok(unsafe { (*not_null(mr, "mr")?).lkey })
+    Ok(unsafe { (*not_null(mr, c"mr")?).lkey })
 }
 
 /// The local key of a region, or 0 where there is none: inline data needs no region.
 ///
 /// # Safety
 /// As for [`lkey`].
-unsafe fn lkey_or_none(mr: *mut ibv_mr) -> u32 {
+#[inline(always)]
+pub unsafe fn lkey_or_none(mr: *mut ibv_mr) -> u32 {
     if mr.is_null() {
         return 0;
     }
@@ -292,7 +353,13 @@ unsafe fn lkey_or_none(mr: *mut ibv_mr) -> u32 {
 ///
 /// # Safety
 /// `mr` points to a memory region.
-unsafe fn inside(mr: *mut ibv_mr, addr: *mut c_void, length: usize) -> Result<(), Failure> {
+#[inline(always)]
+unsafe fn inside(
+    mr: *mut ibv_mr,
+    addr: *mut c_void,
+    length: usize,
+    outside: &mut MaybeUninit<Outside>,
+) -> Result<(), Failure> {
     // SAFETY: `mr` is valid.
     let (region_addr, region_length) = unsafe { ((*mr).addr, (*mr).length) };
     // In offsets from the start of the region, nothing can overflow.
@@ -302,12 +369,12 @@ unsafe fn inside(mr: *mut ibv_mr, addr: *mut c_void, length: usize) -> Result<()
         .and_then(|offset| region_length.checked_sub(offset))
         .is_some_and(|room| length <= room);
     if !fits {
-        return Err(Failure::OutsideRegion {
+        return Err(Failure::OutsideRegion(outside.write(Outside {
             addr,
             length,
             region_addr,
             region_length,
-        });
+        })));
     }
     Ok(())
 }
