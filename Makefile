@@ -29,10 +29,12 @@ export CARGO_TARGET_DIR
 EXPORTS := $(shell sed -n 's/^    \(rdma_[a-z_]*\);$$/\1/p' src/rdma_verbs.map)
 ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs.a
 SHARED  := build/librdma_verbs.so.$(VERSION)
+# What a program links with, and what it loads.
+LIBRARY := build/librdma_verbs.so build/$(SONAME)
 VERBS_LIBS := -lrdmacm -libverbs
 
 .PHONY: all
-all: $(SHARED) build/librdma_verbs.a build/$(SONAME) build/librdma_verbs.so
+all: $(LIBRARY) build/librdma_verbs.a
 
 # cargo knows what is up to date.
 .PHONY: cargo
@@ -62,7 +64,7 @@ $(SHARED): build/rdma_verbs.o src/rdma_verbs.map
 		-Wl,--version-script=src/rdma_verbs.map -Wl,-Bsymbolic-functions \
 		-Wl,-z,defs,-z,now,-z,relro,-z,noseparate-code -Wl,--as-needed -libverbs
 
-build/$(SONAME) build/librdma_verbs.so: $(SHARED)
+$(LIBRARY): $(SHARED)
 	ln -sf $(notdir $<) $@
 
 # --- examples and tests ---------------------------------------------------------------
@@ -74,7 +76,7 @@ TEST_LIBS := -Lbuild -Wl,-rpath,$(CURDIR)/build -lrdma_verbs $(VERBS_LIBS)
 
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
 
-build/examples/%: examples/%.c $(wildcard examples/*.h) include/rdma/rdma_verbs.h $(SHARED)
+build/examples/%: examples/%.c $(wildcard examples/*.h) include/rdma/rdma_verbs.h $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
 
@@ -82,16 +84,16 @@ FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/test_*
 DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device_*.c))
 TEST_HEADERS := $(wildcard c-tests/*.h) include/rdma/rdma_verbs.h
 
-build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(SHARED)
+build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/fake.c -o $@ $(TEST_LIBS) -lcmocka
 
 # Brings its own provider.
-build/c-tests/test_threads: c-tests/test_threads.c $(TEST_HEADERS) $(SHARED)
+build/c-tests/test_threads: c-tests/test_threads.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
-build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(SHARED)
+build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
@@ -105,13 +107,13 @@ build/c-tests/oracle_%.o: c-tests/oracle.c $(TEST_HEADERS)
 ORACLES := build/c-tests/oracle_with_assert.o build/c-tests/oracle_without_assert.o
 DIFFERENTIAL := $(wildcard c-tests/differential*.c) c-tests/fake.c
 
-build/c-tests/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(SHARED)
+build/c-tests/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $(DIFFERENTIAL) $(ORACLES) -o $@ $(TEST_LIBS)
 
 # An unmodified program for librdmacm's header, built as INSTALL.md says, from an
 # installed tree.
-build/c-tests/interop: c-tests/interop.c $(SHARED) build/librdma_verbs.a
+build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 	@mkdir -p $(@D)
 	@rm -rf build/installed
 	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed
