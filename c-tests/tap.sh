@@ -79,3 +79,8 @@ exports() {
 version() {
 	sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml"
 }
+
+# Of what the layout program prints: the types that grow from release to release of
+# rdma-core, at their fronts or ends. The helpers do not use them.
+# shellcheck disable=SC2034 # those who source this use it
+readonly GROWN='^(verbs_context[. ]|ibv_(qp_ex|port_attr) size )'

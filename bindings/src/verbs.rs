@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Generated from bindings/verbs.h. To renew: make generated
+// Headers: libibverbs 1.14.44.0
 use crate::{ibv_device, ibv_device_attr, ibv_device_attr_ex};
 use libc::{pthread_cond_t, pthread_mutex_t};
 
