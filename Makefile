@@ -116,7 +116,9 @@ build/c-tests/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(LIBRARY
 build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 	@mkdir -p $(@D)
 	@rm -rf build/installed
-	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed
+	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed \
+		LIBDIR=$(CURDIR)/build/installed/lib INCLUDEDIR=$(CURDIR)/build/installed/include \
+		MANDIR=$(CURDIR)/build/installed/man
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ \
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
@@ -142,32 +144,51 @@ demo:
 
 MAN3 := $(wildcard man/*.3)
 MAN7 := $(wildcard man/*.7)
-TO   := $(DESTDIR)$(LIBDIR)
+
+# As words of the shell.
+LIB_TO     := '$(DESTDIR)$(LIBDIR)'
+INCLUDE_TO := '$(DESTDIR)$(INCLUDEDIR)/rdma_verbs'
+MAN_TO     := '$(DESTDIR)$(MANDIR)'
+
+# A directory below PREFIX, as the .pc file names it: so that the tree can be moved.
+below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+
+# These stand in the .pc file, which has no quoting that all its readers agree on.
+define plain_directories
+@case '$(PREFIX)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)' in \
+*[!A-Za-z0-9/._+:@%~=,-]*) \
+	echo 'make $@: only A-Z a-z 0-9 / . _ + : @ % ~ = , - may be in PREFIX, LIBDIR, INCLUDEDIR, MANDIR' >&2; \
+	exit 1 ;; \
+esac
+endef
 
 .PHONY: install
 install:
+	$(plain_directories)
 	@test -e $(SHARED) || { echo 'make install: nothing is built yet; run make first' >&2; exit 1; }
-	$(INSTALL) -d $(TO)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/rdma_verbs/rdma \
-		$(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7
-	$(INSTALL) -m 755 $(SHARED) $(TO)/
-	ln -sf $(notdir $(SHARED)) $(TO)/$(SONAME)
-	ln -sf $(notdir $(SHARED)) $(TO)/librdma_verbs.so
-	$(INSTALL) -m 644 build/librdma_verbs.a $(TO)/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-		pkgconfig/librdma_verbs.pc.in > $(TO)/pkgconfig/librdma_verbs.pc
-	chmod 644 $(TO)/pkgconfig/librdma_verbs.pc
-	$(INSTALL) -m 644 include/rdma/rdma_verbs.h $(DESTDIR)$(INCLUDEDIR)/rdma_verbs/rdma/
-	for page in $(MAN3:man/%=%); do \
-		$(INSTALL) -m 644 man/$$page $(DESTDIR)$(MANDIR)/man3/$${page}rs || exit; done
-	$(INSTALL) -m 644 $(MAN7) $(DESTDIR)$(MANDIR)/man7/
+	$(INSTALL) -d $(LIB_TO)/pkgconfig $(INCLUDE_TO)/rdma $(MAN_TO)/man3 $(MAN_TO)/man7
+	$(INSTALL) -m 755 $(SHARED) $(LIB_TO)/
+	ln -sf $(notdir $(SHARED)) $(LIB_TO)/$(SONAME)
+	ln -sf $(notdir $(SHARED)) $(LIB_TO)/librdma_verbs.so
+	$(INSTALL) -m 644 build/librdma_verbs.a $(LIB_TO)/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
+		-e 's|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|' \
+		-e 's|@VERSION@|$(VERSION)|' \
+		pkgconfig/librdma_verbs.pc.in > $(LIB_TO)/pkgconfig/librdma_verbs.pc
+	chmod 644 $(LIB_TO)/pkgconfig/librdma_verbs.pc
+	$(INSTALL) -m 644 $(wildcard include/rdma/*.h) $(INCLUDE_TO)/rdma/
+	for page in $(notdir $(MAN3)); do \
+		$(INSTALL) -m 644 man/$$page $(MAN_TO)/man3/$${page}rs || exit; done
+	$(INSTALL) -m 644 $(MAN7) $(MAN_TO)/man7/
 
 .PHONY: uninstall
 uninstall:
-	rm -f $(TO)/$(notdir $(SHARED)) $(TO)/$(SONAME) $(TO)/librdma_verbs.so \
-		$(TO)/librdma_verbs.a $(TO)/pkgconfig/librdma_verbs.pc
-	rm -rf $(DESTDIR)$(INCLUDEDIR)/rdma_verbs
-	rm -f $(MAN3:man/%=$(DESTDIR)$(MANDIR)/man3/%rs) $(MAN7:man/%=$(DESTDIR)$(MANDIR)/man7/%)
+	$(plain_directories)
+	cd $(LIB_TO) && rm -f $(notdir $(SHARED)) $(SONAME) librdma_verbs.so librdma_verbs.a \
+		pkgconfig/librdma_verbs.pc
+	cd $(INCLUDE_TO) && rm -f $(patsubst include/%,%,$(wildcard include/rdma/*.h)) && rmdir rdma
+	rmdir $(INCLUDE_TO)
+	cd $(MAN_TO) && rm -f $(patsubst man/%,man3/%rs,$(MAN3)) $(patsubst man/%,man7/%,$(MAN7))
 
 .PHONY: generated
 generated:
