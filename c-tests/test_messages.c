@@ -275,6 +275,12 @@ static void registrations(void **state)
 		fake_answer((struct fake_reply){ .result = -1, .error = EFAULT });
 		helper->reg(&fake.id, fake_memory, 1);
 		expect_message(helper->name, "ibv_reg_mr failed");
+
+		/* A provider that says no and not why is passed on. */
+		errno = 0;
+		fake_answer((struct fake_reply){ .result = -1 });
+		helper->reg(&fake.id, fake_memory, 1);
+		expect_message(helper->name, "ibv_reg_mr failed");
 	}
 }
 
