@@ -186,20 +186,6 @@ static void an_error_is_a_completion(void **state)
 	}
 }
 
-/* A queue of the program's own may have any cq_context. */
-static void only_the_queue_counts(void **state)
-{
-	struct ibv_wc wc;
-
-	(void)state;
-	helper->cq->cq_context = &wc;
-	for (int i = 0; i < 4; i++)
-		fake_answer(nothing);
-	fake_answer(found());
-	assert_succeeds(helper->wait(&fake.id, &wc), 1);
-	assert_int_equal(fake.calls, 6);
-}
-
 /* A channel is needed only to wait. */
 static void no_channel_needed(void **state)
 {
@@ -229,7 +215,6 @@ int main(void)
 		BOTH(a_stale_event_arms_again),
 		BOTH(the_wait_ends_early),
 		BOTH(an_error_is_a_completion),
-		BOTH(only_the_queue_counts),
 		BOTH(no_channel_needed),
 	};
 

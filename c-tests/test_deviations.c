@@ -177,23 +177,33 @@ static void outside_region_wraps(void **state)
 	assert_succeeds(rdma_post_recv(&fake.id, CONTEXT, fake.mr.addr, 50, &fake.mr), 0);
 }
 
+/* These two rows for the other helpers too: test_errno.c. */
 static void negative_errno(void **state)
 {
 	(void)state;
-	fake_answer((struct fake_reply){ .result = -ENOMEM });
-	assert_fails(rdma_post_send(&fake.id, CONTEXT, fake_memory, 1, &fake.mr, 0), ENOMEM);
+	for (size_t i = 0; i < COUNT(buffer_helpers); i++) {
+		fake_reset();
+		fake_answer((struct fake_reply){ .result = -ENOMEM });
+		assert_fails(buffer_helpers[i].post(&fake.id, fake_memory, 1, &fake.mr, 0),
+			     ENOMEM);
+	}
 }
 
 static void minus_one(void **state)
 {
 	(void)state;
-	fake_answer((struct fake_reply){ .result = -1, .error = ENODEV });
-	assert_fails(rdma_post_send(&fake.id, CONTEXT, fake_memory, 1, &fake.mr, 0), ENODEV);
+	for (size_t i = 0; i < COUNT(buffer_helpers); i++) {
+		fake_reset();
+		fake_answer((struct fake_reply){ .result = -1, .error = ENODEV });
+		assert_fails(buffer_helpers[i].post(&fake.id, fake_memory, 1, &fake.mr, 0),
+			     ENODEV);
 
-	fake_answer((struct fake_reply){ .result = -1 });
-	errno = 0;
-	assert_int_equal(rdma_post_send(&fake.id, CONTEXT, fake_memory, 1, &fake.mr, 0), -1);
-	assert_int_equal(errno, EIO);
+		fake_answer((struct fake_reply){ .result = -1 });
+		errno = 0;
+		assert_int_equal(buffer_helpers[i].post(&fake.id, fake_memory, 1, &fake.mr, 0),
+				 -1);
+		assert_int_equal(errno, EIO);
+	}
 }
 
 static void poll_error(void **state)
@@ -228,6 +238,22 @@ static void foreign_event(void **state)
 		assert_int_equal(fake.call[4].operation, FAKE_ACK_CQ_EVENTS);
 		assert_ptr_equal(fake.call[4].object, &fake.other_cq);
 		assert_int_equal(fake.call[4].number, 1);
+	}
+}
+
+/* A queue of the program's own may have any cq_context. */
+static void foreign_event_cq_context(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(wait_helpers); i++) {
+		fake_reset();
+		wait_helpers[i].cq->cq_context = &wc;
+		for (int j = 0; j < 4; j++)
+			fake_answer((struct fake_reply){ .result = 0 });
+		assert_succeeds(wait_helpers[i].wait(&fake.id, &wc), 1);
+		assert_int_equal(fake.calls, 6);
 	}
 }
 
@@ -324,6 +350,7 @@ int main(void)
 		cmocka_unit_test_setup(minus_one, reset),
 		cmocka_unit_test_setup(poll_error, reset),
 		cmocka_unit_test_setup(foreign_event, reset),
+		cmocka_unit_test_setup(foreign_event_cq_context, reset),
 		cmocka_unit_test_setup(unnamed_fields, reset),
 		cmocka_unit_test_setup(no_operation, reset),
 		cmocka_unit_test_setup(no_operation_to_arm, reset),

@@ -3,7 +3,8 @@
  * librdmacm's verbs helpers, as functions of librdma_verbs.
  *
  * Takes the place of librdmacm's header of the same name, whose helpers are inline
- * functions. Any thread may call any function at any time; errno is the thread's own.
+ * functions. Any thread may call any function at any time, on objects that no other
+ * thread destroys meanwhile; errno is the thread's own.
  * Generated from src/ffi.rs; manual: rdma_verbs(7).
  */
 

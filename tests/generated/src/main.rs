@@ -3,8 +3,9 @@
 //! generators make now, and reports in TAP; `generated write` rewrites them.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
 const MEND: &str = "make generated";
@@ -120,14 +121,18 @@ fn write(root: &Path) -> Result<(), Box<dyn Error>> {
 
 /// The difference between the file and the text, empty where there is none.
 fn difference(root: &Path, path: &str, text: &str) -> Result<String, Box<dyn Error>> {
-    let fresh = env::temp_dir().join(format!("rdma-verbs-generated-{}", std::process::id()));
-    fs::write(&fresh, text)?;
-    let output = Command::new("diff")
+    let mut diff = Command::new("diff")
         .args(["-u", "--label", path, "--label", "generated now"])
         .arg(root.join(path))
-        .arg(&fresh)
-        .output()?;
-    fs::remove_file(&fresh)?;
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = diff.stdin.take() {
+        input.write_all(text.as_bytes())?;
+    }
+    let output = diff.wait_with_output()?;
     if output.status.code().is_none_or(|code| code > 1) {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
