@@ -26,7 +26,7 @@ CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 
 # The export list is the one truth on what the library exports.
-EXPORTS := $(shell sed -n 's/^    \(rdma_[a-z_]*\);$$/\1/p' src/rdma_verbs.map)
+EXPORTS := $(shell sed -n 's/^    \(rdmax*_[a-z_]*\);$$/\1/p' src/rdma_verbs.map)
 ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs.a
 SHARED  := build/librdma_verbs.so.$(VERSION)
 # What a program links with, and what it loads.
@@ -76,13 +76,13 @@ TEST_LIBS := -Lbuild -Wl,-rpath,$(CURDIR)/build -lrdma_verbs $(VERBS_LIBS)
 
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
 
-build/examples/%: examples/%.c $(wildcard examples/*.h) include/rdma/rdma_verbs.h $(LIBRARY)
+build/examples/%: examples/%.c $(wildcard examples/*.h include/rdma/*.h) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
 
 FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/test_*.c))
 DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device_*.c))
-TEST_HEADERS := $(wildcard c-tests/*.h) include/rdma/rdma_verbs.h
+TEST_HEADERS := $(wildcard c-tests/*.h include/rdma/*.h)
 
 build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -92,6 +92,11 @@ build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(LIBRARY)
 build/c-tests/test_threads: c-tests/test_threads.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lcmocka -lpthread
+
+# The extension helpers, on a provider whose queues work.
+build/c-tests/test_ext_%: c-tests/test_ext_%.c c-tests/ext_fake.c $(TEST_HEADERS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< c-tests/ext_fake.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
 build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)

@@ -70,9 +70,14 @@ same() {
 	diff -u --label expected <(echo "$1") --label actual <(echo "$2")
 }
 
-# The names that the library exports, sorted.
+# exports_of NODE: the names that the library exports in a version, sorted
+exports_of() {
+	sed -n "/^$1 {\$/,/^}/s/^    \(rdmax\?_[a-z_]*\);\$/\1/p" "$root/src/rdma_verbs.map" | sort
+}
+
+# All names that the library exports, sorted.
 exports() {
-	sed -n 's/^    \(rdma_[a-z_]*\);$/\1/p' "$root/src/rdma_verbs.map" | sort
+	exports_of '.*'
 }
 
 # The version of the workspace, from Cargo.toml.

@@ -5,9 +5,10 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt::{self, Write};
 use core::ptr;
 
-use libc::{EAGAIN, EINTR, EINVAL, EIO, EOPNOTSUPP};
-use rdma_verbs_bindings::ibv_mr;
+use libc::{EAGAIN, EBUSY, EINTR, EINVAL, EIO, EOPNOTSUPP, ETIMEDOUT};
+use rdma_verbs_bindings::{ibv_mr, ibv_wc_status};
 
+use crate::ext::status;
 use crate::logger::{self, Number};
 
 /// A text of the library, in one word: a `&str` takes two.
@@ -17,6 +18,10 @@ pub struct Name(*const c_char);
 impl Name {
     pub const fn new(text: &'static CStr) -> Self {
         Self(text.as_ptr())
+    }
+
+    pub const fn as_ptr(self) -> *const c_char {
+        self.0
     }
 }
 
@@ -39,8 +44,18 @@ pub enum Failure {
     /// A receive buffer is not inside the memory region it is posted with. The details
     /// are in the frame of the exported function.
     OutsideRegion(*const Outside),
+    /// A number of elements that the call cannot do anything with.
+    Count(c_int),
+    /// An address that must be a multiple of 8 is not.
+    Misaligned(Name),
     /// The event that ended the wait belongs to another completion queue.
     ForeignEvent,
+    /// The call took the completion of a request of the program.
+    ForeignCompletion { wr_id: u64 },
+    /// A request of the call, or one before it, completed with an error.
+    Completed(ibv_wc_status),
+    /// The time was over before the call was done.
+    TimedOut,
     /// The provider does not implement the operation.
     NoOperation(Name),
     /// An operation of the provider returned an errno value, or one negated.
@@ -112,9 +127,15 @@ impl Failure {
 
     pub fn errno(self) -> c_int {
         match self {
-            Self::Null(_) | Self::TooLong(_) | Self::OutsideRegion(_) | Self::ForeignEvent => {
-                EINVAL
-            }
+            Self::Null(_)
+            | Self::TooLong(_)
+            | Self::OutsideRegion(_)
+            | Self::Count(_)
+            | Self::Misaligned(_)
+            | Self::ForeignEvent => EINVAL,
+            Self::ForeignCompletion { .. } => EBUSY,
+            Self::Completed(status) => status::errno(status),
+            Self::TimedOut => ETIMEDOUT,
             Self::NoOperation(_) => EOPNOTSUPP,
             Self::Refused { returned, .. } => returned.wrapping_abs(),
             Self::PollError | Self::MinusOne { errno: 0, .. } => EIO,
@@ -157,15 +178,23 @@ impl fmt::Display for Failure {
         let (text, name, number) = match *self {
             // SAFETY: the exported function has not returned yet.
             Self::OutsideRegion(details) => return unsafe { details.read() }.fmt(f),
+            Self::Completed(status) => return status::text(status).fmt(f),
             Self::Null(name) => ("@ is NULL", name, NO_NUMBER),
             Self::TooLong(length) => {
                 let text = "length # is more than one buffer can have (4294967295)";
                 (text, NO_NAME, Number::Decimal(length as u64))
             }
+            Self::Count(count) => ("n is #", NO_NAME, Number::Signed(count)),
+            Self::Misaligned(name) => ("@ is not a multiple of 8", name, NO_NUMBER),
             Self::ForeignEvent => {
                 let text = "the event on the channel is of another completion queue";
                 (text, NO_NAME, NO_NUMBER)
             }
+            Self::ForeignCompletion { wr_id } => {
+                let text = "took the completion of another request, wr_id #";
+                (text, NO_NAME, Number::Hex(wr_id))
+            }
+            Self::TimedOut => ("not done in time", NO_NAME, NO_NUMBER),
             Self::NoOperation(name) => ("the provider has no @", name, NO_NUMBER),
             Self::Refused {
                 operation,

@@ -20,13 +20,15 @@
 //!
 //! # Threads
 //!
-//! There is no state but the logger's, which is set once when the library is loaded.
+//! There is no state but the logger's, which is set once when the library is loaded, and
+//! one counter.
 //! Each function may be called from any thread at any time; the verbs below it are
 //! thread-safe. errno is per thread.
 #![cfg_attr(not(test), no_std)]
 
 mod completion;
 mod errno;
+pub mod ext;
 pub mod ffi;
 mod logger;
 mod memory;

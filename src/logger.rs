@@ -88,6 +88,20 @@ impl Line {
         }
     }
 
+    fn push(&mut self, text: &[u8]) -> fmt::Result {
+        let free = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let fits = text.len().min(free.len());
+        for (to, from) in free.iter_mut().zip(text) {
+            *to = *from;
+        }
+        self.length = self.length.saturating_add(fits);
+        if fits == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
+    }
+
     /// Ends the line, over its last byte where it is full.
     fn end(mut self) -> Self {
         self.length = self.length.min(Self::SIZE.saturating_sub(1));
@@ -104,17 +118,12 @@ impl Line {
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let free = self.bytes.get_mut(self.length..).unwrap_or_default();
-        let fits = text.len().min(free.len());
-        for (to, from) in free.iter_mut().zip(text.bytes()) {
-            *to = from;
-        }
-        self.length = self.length.saturating_add(fits);
-        if fits == text.len() {
-            Ok(())
-        } else {
-            Err(fmt::Error)
-        }
+        self.push(text.as_bytes())
+    }
+
+    /// What is logged is ASCII.
+    fn write_char(&mut self, character: char) -> fmt::Result {
+        self.push(&[u8::try_from(character).unwrap_or(b'?')])
     }
 }
 

@@ -3,11 +3,11 @@
 // The access flags are small; C passes them as int.
 #![allow(clippy::cast_possible_wrap)]
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 
 use rdma_verbs_bindings::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_dereg_mr, ibv_mr,
-    ibv_reg_mr, rdma_cm_id,
+    IB_UVERBS_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ,
+    IBV_ACCESS_REMOTE_WRITE, ibv_dereg_mr, ibv_mr, ibv_reg_mr, ibv_reg_mr_iova2, rdma_cm_id,
 };
 
 use crate::errno::{Failure, Name, accepted, not_null};
@@ -36,6 +36,37 @@ pub unsafe fn register(
     let mr = unsafe { ibv_reg_mr(pd, addr, length, access) };
     if mr.is_null() {
         return Err(Failure::failed(Name::new(c"ibv_reg_mr")));
+    }
+    Ok(mr)
+}
+
+/// Registers a buffer with any access.
+///
+/// Of the flags some are only wishes, which a kernel need not know. Only the newer function
+/// takes those, as in the macro `ibv_reg_mr` of the C header.
+///
+/// # Safety
+/// As for [`register`].
+#[allow(clippy::cast_sign_loss)] // A set of flags.
+pub unsafe fn register_with(
+    id: *mut rdma_cm_id,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> Result<*mut ibv_mr, Failure> {
+    let flags = access as c_uint;
+    if flags & IB_UVERBS_ACCESS_OPTIONAL_RANGE == 0 {
+        // SAFETY: as the caller promises.
+        return unsafe { register(id, addr, length, access) };
+    }
+    not_null(id, c"id")?;
+    // SAFETY: as in `register`. The peer knows the buffer by its address.
+    let mr = unsafe {
+        let pd = not_null((*id).pd, c"id->pd")?;
+        ibv_reg_mr_iova2(pd, addr, length, addr as u64, flags)
+    };
+    if mr.is_null() {
+        return Err(Failure::failed(Name::new(c"ibv_reg_mr_iova2")));
     }
     Ok(mr)
 }

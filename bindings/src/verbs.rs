@@ -20,6 +20,17 @@ pub type __u64 = ::core::ffi::c_ulonglong;
 pub type __be16 = __u16;
 pub type __be32 = __u32;
 pub type __be64 = __u64;
+pub const IB_UVERBS_ACCESS_LOCAL_WRITE: ib_uverbs_access_flags = 1;
+pub const IB_UVERBS_ACCESS_REMOTE_WRITE: ib_uverbs_access_flags = 2;
+pub const IB_UVERBS_ACCESS_REMOTE_READ: ib_uverbs_access_flags = 4;
+pub const IB_UVERBS_ACCESS_REMOTE_ATOMIC: ib_uverbs_access_flags = 8;
+pub const IB_UVERBS_ACCESS_MW_BIND: ib_uverbs_access_flags = 16;
+pub const IB_UVERBS_ACCESS_ZERO_BASED: ib_uverbs_access_flags = 32;
+pub const IB_UVERBS_ACCESS_ON_DEMAND: ib_uverbs_access_flags = 64;
+pub const IB_UVERBS_ACCESS_HUGETLB: ib_uverbs_access_flags = 128;
+pub const IB_UVERBS_ACCESS_RELAXED_ORDERING: ib_uverbs_access_flags = 1048576;
+pub const IB_UVERBS_ACCESS_OPTIONAL_RANGE: ib_uverbs_access_flags = 1072693248;
+pub type ib_uverbs_access_flags = ::core::ffi::c_uint;
 pub const IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM: ib_uverbs_flow_action_esp_keymat = 0;
 pub type ib_uverbs_flow_action_esp_keymat = ::core::ffi::c_uint;
 pub const IB_UVERBS_FLOW_ACTION_ESP_REPLAY_NONE: ib_uverbs_flow_action_esp_replay = 0;
@@ -1492,6 +1503,15 @@ pub struct verbs_context {
     pub context: ibv_context,
 }
 unsafe extern "C" {
+    pub fn ibv_reg_mr_iova2(
+        pd: *mut ibv_pd,
+        addr: *mut ::core::ffi::c_void,
+        length: usize,
+        iova: u64,
+        access: ::core::ffi::c_uint,
+    ) -> *mut ibv_mr;
+}
+unsafe extern "C" {
     pub fn ibv_reg_mr(
         pd: *mut ibv_pd,
         addr: *mut ::core::ffi::c_void,
@@ -1511,6 +1531,21 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: ::core::ffi::c_uint);
+}
+unsafe extern "C" {
+    pub fn ibv_modify_qp(
+        qp: *mut ibv_qp,
+        attr: *mut ibv_qp_attr,
+        attr_mask: ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn ibv_query_qp(
+        qp: *mut ibv_qp,
+        attr: *mut ibv_qp_attr,
+        attr_mask: ::core::ffi::c_int,
+        init_attr: *mut ibv_qp_init_attr,
+    ) -> ::core::ffi::c_int;
 }
 pub type socklen_t = __socklen_t;
 pub type sa_family_t = ::core::ffi::c_ushort;

@@ -21,10 +21,14 @@ struct File {
     generate: fn(&Path) -> Generated,
 }
 
-const FILES: [File; 2] = [
+const FILES: [File; 3] = [
     File {
         path: "include/rdma/rdma_verbs.h",
-        generate: header,
+        generate: |root| header(root, "cbindgen.toml", "src/ffi.rs"),
+    },
+    File {
+        path: "include/rdma/rdma_verbs_ext.h",
+        generate: |root| header(root, "cbindgen-ext.toml", "src/ext/ffi.rs"),
     },
     File {
         path: "bindings/src/verbs.rs",
@@ -32,16 +36,16 @@ const FILES: [File; 2] = [
     },
 ];
 
-/// The public header, from the exported functions and their documentation.
-fn header(root: &Path) -> Generated {
-    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml"))?;
+/// A public header, from exported functions and their documentation.
+fn header(root: &Path, config: &str, source: &str) -> Generated {
+    let mut config = cbindgen::Config::from_file(root.join(config))?;
     config.after_includes = config
         .after_includes
         .map(|text| text.replace("@VERSION@", &version_number()));
     let mut text = Vec::new();
     cbindgen::Builder::new()
         .with_config(config)
-        .with_src(root.join("src/ffi.rs"))
+        .with_src(root.join(source))
         .generate()?
         .write(&mut text);
     Ok(Ok(String::from_utf8(text)?))
@@ -95,8 +99,9 @@ fn bindings(root: &Path) -> Generated {
         // Only pointed to, and their members grow from release to release.
         .blocklist_type("ibv_device|ibv_device_attr|ibv_device_attr_ex|ibv_atomic_cap")
         .allowlist_type("rdma_cm_id|ibv_(sge|send_wr|recv_wr|wc|mr|pd|ah|qp|cq|srq|comp_channel|context|context_ops)")
-        .allowlist_function("ibv_(reg_mr|dereg_mr|get_cq_event|ack_cq_events)")
-        .allowlist_type("ibv_(access_flags|wr_opcode|send_flags|wc_status|wc_opcode)")
+        .allowlist_function("ibv_(reg_mr|reg_mr_iova2|dereg_mr|get_cq_event|ack_cq_events)")
+        .allowlist_function("ibv_(query_qp|modify_qp)")
+        .allowlist_type("ibv_(access_flags|wr_opcode|send_flags|wc_status|wc_opcode)|ib_uverbs_access_flags")
         // What the preload library hooks and reads besides.
         .allowlist_type("verbs_context|ibv_(qp_ex|cq_ex|wq|mw|mw_bind|async_event)")
         .allowlist_type("ibv_(qp|srq|cq|wq)_init_attr(_ex)?|ibv_qp_attr|ibv_rereg_mr_flags")

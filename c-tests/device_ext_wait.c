@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Waiting with a time-out on a device: it ends in time, nothing is lost or seen twice, and an
+ * event loop neither sleeps too long nor spins.
+ */
+#include "device.h"
+
+#include <rdma/rdma_verbs_ext.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	LATE_MS = 10,		/* how much later than asked a wait may end */
+	TRIES = 20,
+	WAITS = 100000,
+	LONG_SECONDS = 280,	/* for the test with so many waits */
+	AT_ONCE = 8,
+	MAX_BURST = 4,
+};
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	must(clock_gettime(CLOCK_MONOTONIC, &now));
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* An empty message; both of its completions have this context. */
+static void pass_message(struct link *link, uint64_t context)
+{
+	must(rdma_post_recvv(link->passive, context_of(context), NULL, 0));
+	must(rdma_post_sendv(link->active, context_of(context), NULL, 0, IBV_SEND_SIGNALED));
+}
+
+static void take_both(struct link *link, uint64_t context, int timeout_ms)
+{
+	struct ibv_wc wc;
+
+	assert_succeeds(rdmax_get_send_comp(link->active, &wc, timeout_ms), 1);
+	assert_int_equal(wc.wr_id, context);
+	assert_succeeds(rdmax_get_recv_comp(link->passive, &wc, timeout_ms), 1);
+	assert_int_equal(wc.wr_id, context);
+}
+
+/* --- in time -------------------------------------------------------------------------- */
+
+/* Never too early. Too late on a machine that is busy with something else, but not always. */
+static void assert_waits(struct link *link, int timeout_ms)
+{
+	double best = 1e9;
+
+	for (int i = 0; i < TRIES && best > timeout_ms + LATE_MS; i++) {
+		double started = now_ms(), took;
+		struct ibv_wc wc;
+
+		assert_succeeds(rdmax_get_recv_comp(link->passive, &wc, timeout_ms), 0);
+		took = now_ms() - started;
+		if (took < timeout_ms)
+			fail_msg("a wait of %d ms took %.2f ms", timeout_ms, took);
+		if (took < best)
+			best = took;
+	}
+	print_message("# a wait of %d ms took %.2f ms\n", timeout_ms, best);
+	if (best > timeout_ms + LATE_MS)
+		fail_msg("a wait of %d ms took %.2f ms", timeout_ms, best);
+}
+
+static void ends_in_time(void **state)
+{
+	static const int timeouts[] = { 0, 1, 20, 100, 500 };
+	struct link *link = connected(state);
+
+	for (size_t i = 0; i < COUNT(timeouts); i++) {
+		assert_waits(link, timeouts[i]);
+		/* What comes after it is not lost, and neither is what comes after that. */
+		for (uint64_t j = 0; j < 3; j++) {
+			pass_message(link, j);
+			take_both(link, j, -1);
+		}
+	}
+}
+
+/* The completion comes while the call waits, and ends it long before its time is over. */
+static void *pass_later(void *link)
+{
+	usleep(50000);
+	pass_message(link, 5);
+	return NULL;
+}
+
+static void ends_with_the_completion(void **state)
+{
+	struct link *link = connected(state);
+	double started = now_ms();
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, pass_later, link));
+	take_both(link, 5, 20000);
+	assert_true(now_ms() - started < 10000);
+	must(pthread_join(thread, NULL));
+}
+
+static void leaves_the_channel_as_it_is(void **state)
+{
+	struct link *link = connected(state);
+	int fd = rdmax_recv_comp_fd(link->passive);
+	struct ibv_wc wc;
+
+	assert_int_equal(fd, link->passive->recv_cq_channel->fd);
+	for (int flags = 0; flags <= O_NONBLOCK; flags += O_NONBLOCK) {
+		must(fcntl(fd, F_SETFL, flags));
+		assert_succeeds(rdmax_get_recv_comp(link->passive, &wc, 0), 0);
+		assert_succeeds(rdmax_get_recv_comp(link->passive, &wc, 5), 0);
+		assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, flags);
+	}
+}
+
+/* --- random arrivals -------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005 + 1442695040888963407;
+	return *seed >> 33;
+}
+
+static atomic_int stop;
+static atomic_ullong taken;
+static atomic_int faults;
+
+struct sender {
+	struct link *link;
+	struct region *sink;
+	uint64_t sent;
+};
+
+/* Empty messages, posted together; only the last send says that they are on their way. */
+static int send_burst(struct sender *sender, int count)
+{
+	struct rdmax_recv recvs[MAX_BURST] = { { 0 } };
+	struct rdmax_send sends[MAX_BURST] = { { 0 } };
+	int posted;
+	struct ibv_wc wc;
+
+	for (int i = 0; i < count; i++) {
+		recvs[i].context = sends[i].context = context_of(sender->sent++);
+		recvs[i].addr = sender->sink->data;
+		recvs[i].mr = sender->sink->mr;
+	}
+	sends[count - 1].flags = IBV_SEND_SIGNALED;
+	return rdmax_post_recvs(sender->link->passive, recvs, count, &posted) ||
+	       rdmax_post_sends(sender->link->active, sends, count, &posted) ||
+	       rdmax_get_send_comp(sender->link->active, &wc, -1) != 1 ||
+	       wc.status != IBV_WC_SUCCESS;
+}
+
+/* Bursts and pauses, but never more under way than the receive queue has. */
+static void *send_at_random(void *argument)
+{
+	struct sender *sender = argument;
+	uint64_t seed = 42;
+
+	while (!atomic_load(&stop)) {
+		int burst = (int)(next_random(&seed) % MAX_BURST) + 1;
+
+		if (sender->sent - atomic_load(&taken) <= RECV_DEPTH - MAX_BURST &&
+		    send_burst(sender, burst)) {
+			atomic_fetch_add(&faults, 1);
+			break;
+		}
+		usleep((useconds_t)(next_random(&seed) % 100));
+	}
+	return NULL;
+}
+
+/* Most often none, so that the test has an end; and each of the kinds. */
+static int random_timeout(uint64_t *seed)
+{
+	static const int timeouts[] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, 1, 1, 2 };
+
+	return timeouts[next_random(seed) % COUNT(timeouts)];
+}
+
+static void loses_and_duplicates_nothing(void **state)
+{
+	struct sender sender = { .link = connected(state) };
+	uint64_t seed = 1, next = 0;
+	struct ibv_wc wc[AT_ONCE];
+	int timed_out = 0;
+	pthread_t thread;
+
+	alarm(LONG_SECONDS);
+	sender.sink = region_add(sender.link, rdma_reg_msgs, sender.link->passive, 1);
+	atomic_store(&stop, 0);
+	atomic_store(&taken, 0);
+	atomic_store(&faults, 0);
+	must(pthread_create(&thread, NULL, send_at_random, &sender));
+	for (int i = 0; i < WAITS; i++) {
+		int timeout = random_timeout(&seed);
+		int n = (int)(next_random(&seed) % AT_ONCE) + 1;
+		int found = rdmax_get_recv_comps(sender.link->passive, wc, n, timeout);
+
+		assert_in_range(found, timeout < 0 ? 1 : 0, n);
+		timed_out += found == 0;
+		for (int j = 0; j < found; j++) {
+			assert_int_equal(wc[j].status, IBV_WC_SUCCESS);
+			assert_int_equal(wc[j].wr_id, next++);
+		}
+		atomic_store(&taken, next);
+	}
+	atomic_store(&stop, 1);
+	must(pthread_join(thread, NULL));
+	assert_int_equal(atomic_load(&faults), 0);
+	while (next < sender.sent) {
+		assert_succeeds(rdmax_get_recv_comp(sender.link->passive, wc, 5000), 1);
+		assert_int_equal(wc[0].wr_id, next++);
+	}
+	assert_succeeds(rdmax_get_recv_comp(sender.link->passive, wc, 0), 0);
+	assert_true(timed_out > 0);
+	print_message("# %d waits, %llu completions, %d time-outs\n", WAITS,
+		      (unsigned long long)next, timed_out);
+}
+
+/* --- an event loop -------------------------------------------------------------------------- */
+
+static void event_loop(void **state)
+{
+	enum { ROUNDS = 200 };
+	struct link *link = connected(state);
+	struct epoll_event event = { .events = EPOLLIN };
+	int loop = epoll_create1(0), wakeups = 0;
+	struct ibv_wc wc[AT_ONCE];
+	uint64_t next = 0;
+
+	must(epoll_ctl(loop, EPOLL_CTL_ADD, rdmax_recv_comp_fd(link->passive), &event));
+	assert_succeeds(rdmax_get_recv_comps(link->passive, wc, AT_ONCE, 0), 0);
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		uint64_t target = next + round % 5 + 1;
+
+		for (uint64_t i = next; i < target; i++) {
+			pass_message(link, i);
+			take_send(link->active, i, IBV_WC_SUCCESS);
+		}
+		while (next < target) {
+			int found;
+
+			/* It wakes up for each: a wake-up that is lost ends the test. */
+			assert_int_equal(epoll_wait(loop, &event, 1, 5000), 1);
+			wakeups++;
+			while ((found = rdmax_get_recv_comps(link->passive, wc, 2, 0)) > 0)
+				for (int i = 0; i < found; i++)
+					assert_int_equal(wc[i].wr_id, next++);
+			assert_int_equal(found, 0);
+		}
+		assert_int_equal(epoll_wait(loop, &event, 1, 0), 0);	/* it does not spin */
+	}
+	print_message("# %llu completions, %d wake-ups\n", (unsigned long long)next, wakeups);
+	close(loop);
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* A timer that goes off again and again; the program waits on for what remains. */
+static void signals_and_what_remains(void **state)
+{
+	struct link *link = connected(state);
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct itimerspec interval = {
+		.it_value = { .tv_nsec = 20000000 },
+		.it_interval = { .tv_nsec = 20000000 },
+	};
+	const double whole = 300;
+	double started, left;
+	int interruptions = 0, result = -1;
+	struct ibv_wc wc;
+	timer_t timer;
+
+	must(sigaction(SIGUSR1, &action, NULL));
+	must(timer_create(CLOCK_MONOTONIC, &event, &timer));
+	must(timer_settime(timer, 0, &interval, NULL));
+	started = now_ms();
+	while (result < 0 && (left = started + whole - now_ms()) > 0) {
+		result = rdmax_get_recv_comp(link->passive, &wc, (int)left + 1);
+		interruptions += result < 0 && errno == EINTR;
+		if (result < 0 && errno != EINTR)
+			break;
+	}
+	must(timer_delete(timer));
+	assert_true(result <= 0 && interruptions > 2);
+	assert_true(now_ms() - started >= whole);
+	/* The queue is armed all the while, and nothing is lost. */
+	pass_message(link, 1);
+	take_both(link, 1, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DEVICE_TEST(ends_in_time),
+		DEVICE_TEST(ends_with_the_completion),
+		DEVICE_TEST(leaves_the_channel_as_it_is),
+		DEVICE_TEST(loses_and_duplicates_nothing),
+		DEVICE_TEST(event_loop),
+		DEVICE_TEST(signals_and_what_remains),
+	};
+
+	device_tests_init();
+	return cmocka_run_group_tests_name("ext_wait", tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Uses all that the header of the extension helpers declares, once. Is C and C++. */
+#include <rdma/rdma_verbs_ext.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static int failures;
+
+static void expect(const char *what, int holds)
+{
+	if (!holds) {
+		printf("not true: %s\n", what);
+		failures++;
+	}
+}
+
+/* With NULL for an id, each says so. */
+#define REFUSES(call) (errno = 0, expect(#call, (call) == -1 && errno == EINVAL))
+
+static void waits(void)
+{
+	struct ibv_wc wc;
+
+	REFUSES(rdmax_get_send_comp(NULL, &wc, 0));
+	REFUSES(rdmax_get_recv_comp(NULL, &wc, 0));
+	REFUSES(rdmax_get_send_comps(NULL, &wc, 1, 0));
+	REFUSES(rdmax_get_recv_comps(NULL, &wc, 1, 0));
+	REFUSES(rdmax_send_comp_fd(NULL));
+	REFUSES(rdmax_recv_comp_fd(NULL));
+}
+
+static void posts(void)
+{
+	uint64_t word = 0;
+	struct ibv_mr mr;
+
+	memset(&mr, 0, sizeof(mr));
+	REFUSES(rdmax_post_send_imm(NULL, NULL, &word, 8, &mr, 0, 1));
+	REFUSES(rdmax_post_write_imm(NULL, NULL, &word, 8, &mr, 0, 1, 2, 3));
+	REFUSES(rdmax_post_atomic_cas(NULL, NULL, &word, &mr, 0, 8, 1, 2, 3));
+	REFUSES(rdmax_post_atomic_faa(NULL, NULL, &word, &mr, 0, 8, 1, 2));
+	errno = 0;
+	expect("rdmax_reg", rdmax_reg(NULL, &word, 8, 0) == NULL && errno == EINVAL);
+}
+
+static void batches(void)
+{
+	struct rdmax_rdma rdma;
+	struct rdmax_send send;
+	struct rdmax_recv recv;
+	int posted = -1;
+
+	memset(&rdma, 0, sizeof(rdma));
+	memset(&send, 0, sizeof(send));
+	memset(&recv, 0, sizeof(recv));
+	REFUSES(rdmax_post_reads(NULL, &rdma, 1, &posted));
+	REFUSES(rdmax_post_writes(NULL, &rdma, 1, &posted));
+	REFUSES(rdmax_post_sends(NULL, &send, 1, &posted));
+	REFUSES(rdmax_post_recvs(NULL, &recv, 1, &posted));
+	expect("none are posted", posted == 0);
+}
+
+static void others(void)
+{
+	struct ibv_wc wc;
+
+	memset(&wc, 0, sizeof(wc));
+	wc.status = IBV_WC_WR_FLUSH_ERR;
+	expect("rdmax_wc_strerror", strstr(rdmax_wc_strerror(&wc), "flushed") != NULL);
+	expect("rdmax_wc_errno", rdmax_wc_errno(&wc) == ECANCELED);
+	REFUSES(rdmax_max_inline(NULL));
+	REFUSES(rdmax_read(NULL, NULL, 0, NULL, 0, 0, 0));
+	REFUSES(rdmax_write(NULL, NULL, 0, NULL, 0, 0, 0));
+	REFUSES(rdmax_drain(NULL, 0));
+}
+
+int main(void)
+{
+	waits();
+	posts();
+	batches();
+	others();
+	return failures != 0;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a wait ends.
+
+use core::ffi::{c_int, c_long};
+use core::mem;
+
+use libc::timespec;
+
+const NS_PER_S: i64 = 1_000_000_000;
+const NS_PER_MS: i64 = 1_000_000;
+
+/// The end of a wait, whose time starts when it is first asked how much remains: a call
+/// that need not wait does not look at the clock.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    milliseconds: c_int,
+    /// On the monotonic clock, in nanoseconds.
+    end: Option<i64>,
+}
+
+impl Deadline {
+    /// So many milliseconds; less than 0 is for ever, as for `poll(2)`.
+    pub fn after(milliseconds: c_int) -> Self {
+        Self {
+            milliseconds,
+            end: None,
+        }
+    }
+
+    /// The nanoseconds that remain; none where the wait has no end.
+    fn nanoseconds(&mut self) -> Option<i64> {
+        if self.milliseconds < 0 {
+            return None;
+        }
+        let now = now();
+        let length = i64::from(self.milliseconds).wrapping_mul(NS_PER_MS);
+        let end = *self.end.get_or_insert(now.wrapping_add(length));
+        Some(end.wrapping_sub(now).max(0))
+    }
+
+    /// The time that remains; none where the wait has no end.
+    pub fn remaining(&mut self) -> Option<timespec> {
+        self.nanoseconds().map(duration)
+    }
+
+    /// Lets the time start, if it has not.
+    pub fn start(&mut self) {
+        self.nanoseconds();
+    }
+
+    pub fn has_passed(&mut self) -> bool {
+        self.nanoseconds() == Some(0)
+    }
+}
+
+fn now() -> i64 {
+    // SAFETY: integers only, for which zeros are valid.
+    let mut time: timespec = unsafe { mem::zeroed() };
+    // SAFETY: the clock exists on every Linux, so the call fills `time`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    nanoseconds(&time)
+}
+
+#[allow(clippy::useless_conversion)] // Not 64 bits wide everywhere.
+fn nanoseconds(time: &timespec) -> i64 {
+    i64::from(time.tv_sec)
+        .wrapping_mul(NS_PER_S)
+        .wrapping_add(i64::from(time.tv_nsec))
+}
+
+#[allow(clippy::cast_possible_truncation)] // The nanoseconds are less than a second.
+fn duration(nanoseconds: i64) -> timespec {
+    // SAFETY: as in `now`; there may be padding.
+    let mut time: timespec = unsafe { mem::zeroed() };
+    time.tv_sec = (nanoseconds.wrapping_div(NS_PER_S)) as libc::time_t;
+    time.tv_nsec = (nanoseconds.wrapping_rem(NS_PER_S)) as c_long;
+    time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remaining(milliseconds: c_int) -> Option<i64> {
+        Deadline::after(milliseconds).nanoseconds()
+    }
+
+    #[test]
+    fn less_than_0_is_for_ever() {
+        for milliseconds in [-1, c_int::MIN] {
+            assert_eq!(remaining(milliseconds), None);
+            assert!(!Deadline::after(milliseconds).has_passed());
+        }
+    }
+
+    #[test]
+    fn no_time_has_passed_at_once() {
+        assert_eq!(remaining(0), Some(0));
+        assert!(Deadline::after(0).has_passed());
+    }
+
+    #[test]
+    fn the_time_starts_with_the_first_question() {
+        let mut deadline = Deadline::after(c_int::MAX);
+        let first = deadline.nanoseconds();
+        let second = deadline.nanoseconds();
+        assert_eq!(first, Some(i64::from(c_int::MAX).wrapping_mul(NS_PER_MS)));
+        assert!(second < first);
+        assert!(!deadline.has_passed());
+    }
+
+    #[test]
+    fn durations_have_less_than_a_second_of_nanoseconds() {
+        for length in [0, 1, NS_PER_S.wrapping_sub(1), NS_PER_S, i64::MAX] {
+            let time = duration(length);
+            assert_eq!(nanoseconds(&time), length);
+            assert!((0..NS_PER_S).contains(&time.tv_nsec));
+        }
+    }
+}

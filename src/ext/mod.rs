@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The extension helpers: what librdmacm's family lacks, in its style.
+//!
+//! [`ffi`] holds the exported functions, and their documentation becomes the header
+//! `<rdma/rdma_verbs_ext.h>`. What the crate's documentation says of pointers and errno
+//! holds here too. Of state there is one counter, from which requests that the library
+//! posts on its own account get their identity.
+
+pub mod ffi;
+pub(crate) mod status;
+
+mod batch;
+mod deadline;
+mod drain;
+mod limits;
+mod operation;
+mod own_request;
+mod transfer;
+mod waiting;

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for completions, with a limit of time.
+
+use core::ffi::{CStr, c_int};
+use core::ptr;
+
+use libc::{EAGAIN, pollfd};
+use rdma_verbs_bindings::{ibv_comp_channel, ibv_cq, ibv_wc, rdma_cm_id};
+
+use super::deadline::Deadline;
+use crate::completion::{arm, poll, wait};
+use crate::errno::{Failure, Name, not_null};
+
+/// Which of the two queues of an id.
+#[derive(Clone, Copy)]
+pub enum Side {
+    Send,
+    Recv,
+}
+
+/// A completion queue, and the channel of its events where it has one.
+#[derive(Clone, Copy)]
+pub struct Queue {
+    cq: *mut ibv_cq,
+    channel: *mut ibv_comp_channel,
+    channel_name: &'static CStr,
+}
+
+/// Takes what is there, at most `entries` completions, and waits for the first one if
+/// there is none. 0 when the time is over.
+///
+/// # Safety
+/// `id` is NULL or points to an `rdma_cm_id`; `wc` is NULL or points to `entries` elements.
+pub unsafe fn take(
+    side: Side,
+    id: *mut rdma_cm_id,
+    entries: c_int,
+    wc: *mut ibv_wc,
+    milliseconds: c_int,
+) -> Result<c_int, Failure> {
+    // SAFETY: as the caller promises; `wc` is not NULL once it is used.
+    unsafe {
+        let queue = Queue::of(side, id)?;
+        not_null(wc, c"wc")?;
+        if entries <= 0 {
+            return Err(Failure::Count(entries));
+        }
+        queue.wait(entries, wc, &mut Deadline::after(milliseconds))
+    }
+}
+
+/// The file descriptor that is readable when there is an event.
+///
+/// # Safety
+/// `id` is NULL or points to an `rdma_cm_id`.
+pub unsafe fn fd(side: Side, id: *mut rdma_cm_id) -> Result<c_int, Failure> {
+    // SAFETY: as the caller promises; the channel is valid if it is there.
+    unsafe { Ok((*Queue::of(side, id)?.channel()?).fd) }
+}
+
+impl Queue {
+    /// Where the requests of `id` complete.
+    ///
+    /// # Safety
+    /// `id` is NULL or points to an `rdma_cm_id`.
+    pub unsafe fn of(side: Side, id: *mut rdma_cm_id) -> Result<Self, Failure> {
+        not_null(id, c"id")?;
+        // SAFETY: `id` is not NULL, so it is valid.
+        let (cq, cq_name, channel, channel_name) = unsafe {
+            match side {
+                Side::Send => (
+                    (*id).send_cq,
+                    c"id->send_cq",
+                    (*id).send_cq_channel,
+                    c"id->send_cq_channel",
+                ),
+                Side::Recv => (
+                    (*id).recv_cq,
+                    c"id->recv_cq",
+                    (*id).recv_cq_channel,
+                    c"id->recv_cq_channel",
+                ),
+            }
+        };
+        Ok(Self {
+            cq: not_null(cq, cq_name)?,
+            channel,
+            channel_name,
+        })
+    }
+
+    /// A queue with the channel that it was made with.
+    ///
+    /// # Safety
+    /// The queue is valid.
+    pub unsafe fn whole(cq: *mut ibv_cq) -> Self {
+        Self {
+            cq,
+            // SAFETY: as the caller promises.
+            channel: unsafe { (*cq).channel },
+            channel_name: c"its channel",
+        }
+    }
+
+    pub fn channel(&self) -> Result<*mut ibv_comp_channel, Failure> {
+        not_null(self.channel, self.channel_name)
+    }
+
+    /// How many completions the queue can hold.
+    ///
+    /// # Safety
+    /// The queue is valid.
+    pub unsafe fn capacity(&self) -> c_int {
+        // SAFETY: as the caller promises.
+        unsafe { (*self.cq).cqe }
+    }
+
+    /// Takes what is there, at most `entries` completions, and waits for the first one if
+    /// there is none. 0 when the time is over; the queue is then armed, and has no event that is
+    /// older than that.
+    ///
+    /// A completion that arrives before the queue is armed raises no event, so the queue is
+    /// polled once more before the wait; and an event may be stale (its completion taken by
+    /// an earlier poll), so each event starts all over again. With no time at all the channel is
+    /// looked at all the same: a stale event would keep its file descriptor readable, and an
+    /// event loop busy.
+    ///
+    /// # Safety
+    /// The queue and its channel are valid; `wc` points to `entries` elements.
+    pub unsafe fn wait(
+        &self,
+        entries: c_int,
+        wc: *mut ibv_wc,
+        deadline: &mut Deadline,
+    ) -> Result<c_int, Failure> {
+        loop {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let mut found = self.poll(entries, wc)?;
+                if found == 0 {
+                    arm(self.cq)?;
+                    found = self.poll(entries, wc)?;
+                }
+                if found != 0 || !self.event_before(deadline)? {
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    /// Takes one completion, in spite of signals, and also from a queue without a channel:
+    /// that one is looked at every millisecond. False when the time is over.
+    ///
+    /// # Safety
+    /// As for [`Queue::wait`].
+    pub unsafe fn wait_patiently(
+        &self,
+        wc: *mut ibv_wc,
+        deadline: &mut Deadline,
+    ) -> Result<bool, Failure> {
+        loop {
+            let mut at_once = Deadline::after(0);
+            let limit = if self.channel.is_null() {
+                &mut at_once
+            } else {
+                &mut *deadline
+            };
+            // SAFETY: as the caller promises.
+            match unsafe { self.wait(1, wc, limit) } {
+                Err(failure) if failure.is_early_end() => (),
+                Ok(0) if !deadline.has_passed() => nap(),
+                result => return result.map(|found| found != 0),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Queue::wait`].
+    unsafe fn poll(&self, entries: c_int, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+        // Fewer than the errno value that a missing operation may return.
+        const AT_ONCE: c_int = 64;
+        let mut taken: c_int = 0;
+        loop {
+            let wanted = entries.saturating_sub(taken).min(AT_ONCE);
+            // SAFETY: of the elements of `wc`, the first `taken` are used.
+            let found = match unsafe { poll(self.cq, wanted, wc.offset(taken as isize)) } {
+                // What has been taken must not be lost; the next call fails as well.
+                Err(_) if taken != 0 => 0,
+                result => result?,
+            };
+            taken = taken.saturating_add(found);
+            if found < AT_ONCE || taken == entries {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Takes an event of the channel, if one comes in time.
+    ///
+    /// # Safety
+    /// The queue and its channel are valid.
+    unsafe fn event_before(&self, deadline: &mut Deadline) -> Result<bool, Failure> {
+        if self.channel.is_null() && deadline.has_passed() {
+            return Ok(false);
+        }
+        let channel = self.channel()?;
+        // SAFETY: the channel is valid.
+        unsafe {
+            if !readable_before((*channel).fd, deadline)? {
+                return Ok(false);
+            }
+            match wait(self.cq, channel) {
+                // Another thread has taken the event, and may leave completions to us.
+                Err(Failure::NotWaited { errno: EAGAIN, .. }) => Ok(true),
+                result => result.map(|()| true),
+            }
+        }
+    }
+}
+
+fn nap() {
+    const NO_FD: c_int = -1;
+    const MILLISECONDS: c_int = 1;
+    // If a signal ends it, so be it.
+    let _ = readable_before(NO_FD, &mut Deadline::after(MILLISECONDS));
+}
+
+/// Waits until there is something to read, or an error to be told by reading.
+fn readable_before(fd: c_int, deadline: &mut Deadline) -> Result<bool, Failure> {
+    let mut polled = pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let remaining = deadline.remaining();
+    let limit = remaining.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: one element, and a time or NULL; the signal mask is not changed.
+    match unsafe { libc::ppoll(&raw mut polled, 1, limit, ptr::null()) } {
+        -1 => Err(Failure::not_waited(Name::new(c"ppoll"))),
+        ready => Ok(ready != 0),
+    }
+}
