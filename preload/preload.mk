@@ -27,4 +27,61 @@ $(PRELOAD): $(PRELOAD_ARCHIVE) preload/preload.map preload/preload.mk
 
 $(PRELOAD_COMMAND): $(CARGO_TARGET_DIR)/release/rdma-verbs
 	@mkdir -p $(@D)
+	@rm -f $@
 	cp $< $@
+
+all: preload
+
+# --- tests ----------------------------------------------------------------------------
+
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults behave lookup cost direct)
+
+tests: preload $(PRELOAD_TESTS)
+
+build/c-tests/preload/faults build/c-tests/preload/behave: build/c-tests/preload/%: \
+		c-tests/preload/%.c c-tests/preload/loop.c c-tests/preload/loop.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $(filter %.c,$^) -o $@ -libverbs -lpthread
+
+# Not linked with libibverbs.
+build/c-tests/preload/lookup: c-tests/preload/lookup.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ -ldl
+
+build/c-tests/preload/fake/libibverbs.so.1: c-tests/preload/fake_ibverbs.c c-tests/preload/fake_ibverbs.map
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ \
+		-Wl,-soname,$(@F) -Wl,--version-script=c-tests/preload/fake_ibverbs.map
+
+build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
+
+build/c-tests/preload/cost: c-tests/preload/cost.c build/c-tests/preload/fake/libibverbs.so.1
+	$(CC) -std=gnu11 -O2 -g $(WARNINGS) $^ -o $@
+
+build/c-tests/preload/direct: c-tests/preload/direct.c build/c-tests/preload/fake/libmlx5.so.1
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'
+
+# It installs all there is.
+build/c-tests/interop: | $(PRELOAD) $(PRELOAD_COMMAND)
+
+# --- installation ---------------------------------------------------------------------
+
+BIN_TO := '$(DESTDIR)$(BINDIR)'
+
+.PHONY: install-preload
+install: install-preload
+install-preload:
+	@test -e $(PRELOAD) || { echo 'make install: nothing is built yet; run make first' >&2; exit 1; }
+	$(INSTALL) -d $(LIB_TO)/rdma_verbs $(BIN_TO) $(MAN_TO)/man1
+	$(INSTALL) -m 755 $(PRELOAD) $(LIB_TO)/rdma_verbs/
+	$(INSTALL) -m 755 $(PRELOAD_COMMAND) $(BIN_TO)/
+	$(INSTALL) -m 644 man/rdma-verbs.1 $(MAN_TO)/man1/
+
+.PHONY: uninstall-preload
+uninstall: uninstall-preload
+uninstall-preload:
+	rm -f $(LIB_TO)/rdma_verbs/$(notdir $(PRELOAD)) $(BIN_TO)/$(notdir $(PRELOAD_COMMAND)) \
+		$(MAN_TO)/man1/rdma-verbs.1
+	rmdir $(LIB_TO)/rdma_verbs

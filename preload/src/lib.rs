@@ -5,12 +5,12 @@
 //! A compiled program has the helpers of `<rdma/rdma_verbs.h>` inlined, and the data
 //! path of libibverbs, too. What the inlined code calls are function pointers: in the
 //! context of a device, in extended queue pairs and completion queues. They are replaced
-//! when the object is made ([`hooks`]). All else are functions of libibverbs and
+//! when the object is made (`hooks`). All else are functions of libibverbs and
 //! librdmacm, which this library exports under the same names and finds again by their
-//! versions ([`dynamic`]).
+//! versions (`dynamic`).
 //!
-//! What a hook sees goes into the [`model`] of the program's objects, and from there to
-//! one of three: [`trace`], [`stat`] or [`check`].
+//! What a hook sees goes into the `model` of the program's objects, and from there to
+//! one of three: `trace`, `stat` or `check`.
 //!
 //! # In other people's processes
 //!
@@ -25,6 +25,7 @@ mod clock;
 mod dynamic;
 mod errno;
 mod hooks;
+mod lock;
 mod model;
 mod original;
 mod output;
@@ -32,4 +33,5 @@ mod process;
 mod registry;
 mod request;
 mod stat;
+mod thread;
 mod trace;

@@ -2,7 +2,6 @@
 //! What the library knows about the program's objects.
 
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 use rdma_verbs_bindings::{
@@ -10,7 +9,8 @@ use rdma_verbs_bindings::{
 };
 
 use crate::check::stack::Stack;
-use crate::registry::{Entry, Registry, lock};
+use crate::lock::Lock;
+use crate::registry::{Entry, Map, Registry};
 use crate::request::{Operation, Request, Requests};
 
 /// A device that was opened.
@@ -167,10 +167,12 @@ pub struct CompletionQueue {
 /// Everything.
 pub struct Model {
     pub contexts: Registry<Context>,
+    /// From the address of a context to its number.
+    ids: Map,
     pub regions: Registry<Region>,
     pub pairs: Registry<Pair>,
     /// From the number of a queue pair to its address.
-    numbers: Registry<usize>,
+    numbers: Map,
     pub shared: Registry<SharedQueue>,
     pub completions: Registry<CompletionQueue>,
     /// From a parent domain to the domain it stands on.
@@ -179,7 +181,7 @@ pub struct Model {
     pub dead: Registry<Dead>,
     next_context: AtomicU32,
     /// The regions that were deregistered last.
-    gone: Mutex<Gone>,
+    gone: Lock<Gone>,
 }
 
 /// An object that was destroyed.
@@ -198,23 +200,30 @@ struct Gone {
 static MODEL: AtomicPtr<Model> = AtomicPtr::new(ptr::null_mut());
 
 /// The model of this process.
+#[inline]
 pub fn model() -> &'static Model {
     let known = MODEL.load(Acquire);
     // SAFETY: NULL, or made below and never freed.
     if let Some(model) = unsafe { known.as_ref() } {
         return model;
     }
+    new_model()
+}
+
+#[cold]
+fn new_model() -> &'static Model {
     let fresh = Box::into_raw(Box::new(Model {
         contexts: Registry::new(),
         regions: Registry::new(),
         pairs: Registry::new(),
-        numbers: Registry::new(),
+        ids: Map::new(),
+        numbers: Map::new(),
         shared: Registry::new(),
         completions: Registry::new(),
         parents: Registry::new(),
         dead: Registry::new(),
         next_context: AtomicU32::new(1),
-        gone: Mutex::new(Gone::default()),
+        gone: Lock::new(Gone::default()),
     }));
     let current = match MODEL.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
         Ok(_) => fresh,
@@ -240,19 +249,26 @@ fn region_key(context: u32, lkey: u32) -> u64 {
     REGION | u64::from(context) << 32 | u64::from(lkey)
 }
 
-fn number_key(context: u32, number: u32) -> u64 {
-    REGION | u64::from(context) << 32 | u64::from(number)
+fn number_key(context: u32, number: u32) -> usize {
+    // The 24 bits of a number leave room.
+    (REGION | u64::from(context) << 32 | u64::from(number)) as usize
 }
 
 impl Model {
-    pub fn new_context_id(&self) -> u32 {
-        self.next_context.fetch_add(1, Relaxed) & 0x7fff_ffff
+    pub fn insert_context(&self, context: *mut ibv_context, complete: bool, name: Name) {
+        let id = self.next_context.fetch_add(1, Relaxed) & 0x7fff_ffff;
+        self.ids.insert(context as usize, id as usize);
+        self.contexts
+            .insert(context as u64, Context { id, complete, name });
+    }
+
+    pub fn remove_context(&self, context: *mut ibv_context) {
+        self.ids.remove(context as usize);
+        self.contexts.remove(context as u64);
     }
 
     pub fn context_id(&self, context: *mut ibv_context) -> u32 {
-        self.contexts
-            .get(context as u64)
-            .map_or(0, |context| context.id)
+        self.ids.get(context as usize).map_or(0, |id| id as u32)
     }
 
     /// The domain below parent domains.
@@ -288,7 +304,7 @@ impl Model {
     /// The region is deregistered, at that place.
     pub fn remove_region(&self, region: &Region, stack: Stack) {
         self.regions.remove(region_key(region.context, region.lkey));
-        let mut gone = lock(&self.gone);
+        let mut gone = self.gone.lock();
         let next = gone.next;
         gone.next = (next + 1) % gone.ring.len();
         if let Some(place) = gone.ring.get_mut(next) {
@@ -298,7 +314,7 @@ impl Model {
 
     /// A region of that key that was deregistered not long ago.
     pub fn gone_region(&self, context: u32, lkey: u32) -> Option<Region> {
-        let gone = lock(&self.gone);
+        let gone = self.gone.lock();
         gone.ring
             .iter()
             .find(|region| region.mr != 0 && region.context == context && region.lkey == lkey)
@@ -335,7 +351,7 @@ impl Model {
     }
 
     pub fn pair_of_number(&self, context: u32, number: u32) -> Option<Entry<Pair>> {
-        let qp = *self.numbers.get(number_key(context, number))?;
+        let qp = self.numbers.get(number_key(context, number))?;
         self.pairs.get(qp as u64)
     }
 

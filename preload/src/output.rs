@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use rdma_verbs_settings::open_output;
 
+use crate::errno::Errno;
+
 /// Text of a bounded length; what does not fit is cut off.
 pub struct Buffer<const SIZE: usize = 2048> {
     bytes: [u8; SIZE],
@@ -130,17 +132,18 @@ pub fn length() -> Option<u64> {
     (about.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(about.st_size as u64)
 }
 
-/// Writes; nothing can be done about what cannot be written. May be called by a signal
-/// handler.
+/// Writes, and leaves errno alone; nothing can be done about what cannot be written. May
+/// be called by a signal handler.
 pub fn write(bytes: &[u8]) {
-    let Some(descriptor) = descriptor() else {
-        return;
-    };
-    if IS_PIPE.load(Relaxed) {
-        without_sigpipe(|| write_all(descriptor, bytes));
-    } else {
-        write_all(descriptor, bytes);
+    let errno = Errno::now();
+    if let Some(descriptor) = descriptor() {
+        if IS_PIPE.load(Relaxed) {
+            without_sigpipe(|| write_all(descriptor, bytes));
+        } else {
+            write_all(descriptor, bytes);
+        }
     }
+    errno.restore();
 }
 
 /// # Errors
@@ -155,7 +158,7 @@ fn write_all(descriptor: i32, mut bytes: &[u8]) -> bool {
             bytes = bytes.get(written..).unwrap_or_default();
             continue;
         }
-        match crate::errno::Errno::now().0 {
+        match Errno::now().0 {
             libc::EINTR => {}
             libc::EAGAIN => wait_for_room(descriptor),
             libc::EPIPE => return true,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The life of the process: start, fork, signals, end.
 
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use rdma_verbs_settings::{Format, Mode, RuleSet, STATUS_FOUND, variable};
 
 use crate::errno::Errno;
 use crate::output::{self, say};
+use crate::thread::{self, Thread};
 use crate::{check, clock, model, stat, trace};
 
 /// What the environment asks for.
@@ -69,53 +69,49 @@ pub fn only_counts() -> bool {
 
 // --- threads -------------------------------------------------------------------------------
 
-thread_local! {
-    static BUSY: Cell<bool> = const { Cell::new(false) };
-    static THREAD: Cell<i32> = const { Cell::new(0) };
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
-}
-
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The numbers of the process and of the thread.
 pub fn ids() -> (i32, i32) {
-    let thread = THREAD.get();
-    if thread != 0 {
-        return (PROCESS.load(Relaxed), thread);
+    let number = &thread::own().number;
+    if number.get() == 0 {
+        // SAFETY: no preconditions.
+        number.set(unsafe { libc::syscall(libc::SYS_gettid) } as i32);
     }
-    // SAFETY: no preconditions.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
-    THREAD.set(thread);
-    (PROCESS.load(Relaxed), thread)
+    (PROCESS.load(Relaxed), number.get())
 }
 
 /// Held by a thread that runs this library's code. A hook that is called meanwhile,
 /// by the original or by a signal handler, passes its call on and does no more.
-pub struct Busy(());
+pub struct Busy(&'static Thread);
 
 impl Busy {
+    #[inline]
     pub fn enter() -> Option<Self> {
-        if BUSY.get() || mode().is_none() {
+        let own = thread::own();
+        if own.busy.get() || mode().is_none() {
             return None;
         }
-        BUSY.set(true);
-        Some(Self(()))
+        own.busy.set(true);
+        Some(Self(own))
     }
 }
 
 impl Drop for Busy {
+    #[inline]
     fn drop(&mut self) {
-        BUSY.set(false);
+        self.0.busy.set(false);
     }
 }
 
 /// Calls one of librdmacm's functions; says whether another one of them did so, and
 /// not the program.
 pub fn inside<R>(call: impl FnOnce() -> R) -> (R, bool) {
-    let depth = INSIDE.get();
-    INSIDE.set(depth.wrapping_add(1));
+    let inside = &thread::own().inside;
+    let depth = inside.get();
+    inside.set(depth.wrapping_add(1));
     let result = call();
-    INSIDE.set(depth);
+    inside.set(depth);
     (result, depth > 0)
 }
 
@@ -221,9 +217,7 @@ fn read_settings() -> Settings {
 extern "C" fn forked() {
     // SAFETY: no preconditions.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
-    THREAD.set(0);
-    BUSY.set(false);
-    INSIDE.set(0);
+    thread::forget();
     HOOKED.store(false, Relaxed);
     model::forget();
     stat::forget();
@@ -292,13 +286,17 @@ pub fn hooked() {
     HOOKED.store(true, Relaxed);
 }
 
+pub fn has_hooked() -> bool {
+    HOOKED.load(Relaxed)
+}
+
 /// Called by the loader when the program has ended by `exit` or from `main`.
 extern "C" fn end() {
     let Some(mode) = mode() else {
         return;
     };
     let (process, _) = ids();
-    if !HOOKED.load(Relaxed) {
+    if !has_hooked() {
         let main = settings().main;
         if main == 0 || main == process {
             say(format_args!(
@@ -316,7 +314,7 @@ extern "C" fn end() {
         }
         Mode::Stat => stat::report(),
         Mode::Check => {
-            check::at_exit(HOOKED.load(Relaxed));
+            check::at_exit(has_hooked());
             if settings().fail && check::found() > 0 {
                 // What the program has printed comes first: the status is all that changes.
                 // SAFETY: flushes all streams; no hook runs after it.

@@ -7,18 +7,14 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{mem, ptr, slice};
+
+use crate::lock::{Held, Lock};
 
 const BUCKETS: usize = 1024;
 /// Keys of nodes that hold no object: free, and about to be taken over.
 const FREE: u64 = 0;
 const CLAIMED: u64 = u64::MAX;
-
-/// Locks; there is no panic, so there is no poison.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 struct Node<V> {
     key: AtomicU64,
@@ -59,6 +55,7 @@ impl<V> Table<V> {
         })
     }
 
+    #[inline]
     fn find(&self, key: u64) -> Option<&'static Node<V>> {
         Self::nodes(self.bucket(key)).find(|node| node.key.load(Acquire) == key)
     }
@@ -93,19 +90,21 @@ impl<V> Table<V> {
 }
 
 /// From keys to objects, which are locked while they are used.
-pub struct Registry<T: 'static>(Table<Mutex<T>>);
+pub struct Registry<T: 'static>(Table<Lock<T>>);
 
 /// An object of the table, locked.
-pub struct Entry<T: 'static>(MutexGuard<'static, T>);
+pub struct Entry<T: 'static>(Held<'static, T>);
 
 impl<T> Deref for Entry<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
 impl<T> DerefMut for Entry<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -117,9 +116,10 @@ impl<T: Default + Send> Registry<T> {
     }
 
     /// The object of a key.
+    #[inline]
     pub fn get(&self, key: u64) -> Option<Entry<T>> {
         let node = self.0.find(key)?;
-        let value = lock(&node.value);
+        let value = node.value.lock();
         // It may have gone while this thread waited.
         (node.key.load(Acquire) == key).then_some(Entry(value))
     }
@@ -130,8 +130,8 @@ impl<T: Default + Send> Registry<T> {
             *entry = value;
             return entry;
         }
-        let node = self.0.claim(key, || Mutex::new(T::default()));
-        let mut place = lock(&node.value);
+        let node = self.0.claim(key, || Lock::new(T::default()));
+        let mut place = node.value.lock();
         *place = value;
         node.key.store(key, Release);
         Entry(place)
@@ -140,7 +140,7 @@ impl<T: Default + Send> Registry<T> {
     /// Takes an object out.
     pub fn remove(&self, key: u64) -> Option<T> {
         let node = self.0.find(key)?;
-        let mut value = lock(&node.value);
+        let mut value = node.value.lock();
         if node.key.load(Acquire) != key {
             return None;
         }
@@ -152,7 +152,7 @@ impl<T: Default + Send> Registry<T> {
     /// Calls a function with each object, locked one at a time.
     pub fn each(&self, mut visit: impl FnMut(u64, &mut T)) {
         for node in self.0.buckets.iter().flat_map(Table::nodes) {
-            let mut value = lock(&node.value);
+            let mut value = node.value.lock();
             let key = node.key.load(Acquire);
             if key != FREE && key != CLAIMED {
                 visit(key, &mut value);
@@ -169,6 +169,7 @@ impl Map {
         Self(Table::new())
     }
 
+    #[inline]
     pub fn get(&self, key: usize) -> Option<usize> {
         let node = self.0.find(key as u64)?;
         let value = node.value.load(Acquire);

@@ -151,28 +151,32 @@ pub struct Request<'a> {
     pub remote_qkey: u32,
 }
 
-/// More buffers than any device takes: the count is not to be believed.
-const MOST_BUFFERS: i32 = 4096;
+/// No device takes more buffers: such a count is not to be believed.
+const MOST_BUFFERS: u32 = 256;
 
-unsafe fn buffers<'a>(list: *const ibv_sge, count: i32) -> &'a [ibv_sge] {
-    if list.is_null() || !(1..=MOST_BUFFERS).contains(&count) {
+unsafe fn buffers<'a>(list: *const ibv_sge, count: i32, most: Option<u32>) -> &'a [ibv_sge] {
+    let count = u32::try_from(count).unwrap_or(0);
+    if list.is_null() || count > most.unwrap_or(MOST_BUFFERS) {
         return &[];
     }
-    // SAFETY: the program says that so many are there, and the provider reads them.
+    // SAFETY: so many are there, or the provider would read what is not there.
     slice::from_raw_parts(list, count as usize)
 }
 
 impl<'a> Request<'a> {
+    /// A request to a queue that takes at most so many buffers. Where there are more,
+    /// the provider refuses it and reads none of them.
+    ///
     /// # Safety
     /// The request and its list are valid.
-    pub unsafe fn of_send(wr: &'a ibv_send_wr, kind: u32) -> Self {
+    pub unsafe fn of_send(wr: &'a ibv_send_wr, kind: u32, most: Option<u32>) -> Self {
         let operation = Operation::of_request(wr.opcode);
         let mut request = Self {
             operation,
             opcode: wr.opcode,
             wr_id: wr.wr_id,
             flags: wr.send_flags,
-            buffers: buffers(wr.sg_list, wr.num_sge),
+            buffers: buffers(wr.sg_list, wr.num_sge, most),
             count: wr.num_sge.into(),
             list_is_null: wr.sg_list.is_null(),
             ..Self::default()
@@ -206,11 +210,11 @@ impl<'a> Request<'a> {
 
     /// # Safety
     /// The request and its list are valid.
-    pub unsafe fn of_receive(wr: &'a ibv_recv_wr) -> Self {
+    pub unsafe fn of_receive(wr: &'a ibv_recv_wr, most: Option<u32>) -> Self {
         Self {
             operation: Operation::Receive,
             wr_id: wr.wr_id,
-            buffers: buffers(wr.sg_list, wr.num_sge),
+            buffers: buffers(wr.sg_list, wr.num_sge, most),
             count: wr.num_sge.into(),
             list_is_null: wr.sg_list.is_null(),
             ..Self::default()

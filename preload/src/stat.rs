@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters and latencies, and the table of them.
 //!
-//! Each thread counts for itself, without atomic operations on shared lines. The
-//! counters of a thread that has ended go on to a new one, so none are lost.
+//! Each thread counts for itself, without atomic operations on shared lines.
 
-use std::cell::Cell;
 use std::fmt::{Result, Write};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::output::{self, Buffer};
 use crate::request::{OPERATIONS, Operation};
 use crate::trace::Duration;
-use crate::{clock, process};
+use crate::{clock, process, thread};
 
 const OPERATION_COUNT: usize = OPERATIONS.len();
 
@@ -52,12 +49,10 @@ pub struct ThreadCounters {
     pub arms: Counter,
     pub events: Counter,
     pub acknowledged: Counter,
-    taken: AtomicBool,
-    next: AtomicPtr<ThreadCounters>,
 }
 
 impl ThreadCounters {
-    const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             operations: [const {
                 OperationCounters {
@@ -73,8 +68,6 @@ impl ThreadCounters {
             arms: Counter::new(),
             events: Counter::new(),
             acknowledged: Counter::new(),
-            taken: AtomicBool::new(true),
-            next: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -86,98 +79,14 @@ impl ThreadCounters {
     }
 }
 
-static THREADS: AtomicPtr<ThreadCounters> = AtomicPtr::new(ptr::null_mut());
-
-thread_local! {
-    static OWN: Cell<*const ThreadCounters> = const { Cell::new(ptr::null()) };
-}
-
 /// The counters of this thread.
 #[inline]
 pub fn counters() -> &'static ThreadCounters {
-    let own = OWN.get();
-    if own.is_null() {
-        return first_counters();
-    }
-    // SAFETY: made below and never freed.
-    unsafe { &*own }
-}
-
-#[cold]
-#[inline(never)]
-fn first_counters() -> &'static ThreadCounters {
-    let counters = abandoned().unwrap_or_else(|| {
-        let fresh = Box::leak(Box::new(ThreadCounters::new()));
-        let mut head = THREADS.load(Acquire);
-        loop {
-            fresh.next.store(head, Relaxed);
-            match THREADS.compare_exchange_weak(head, fresh, AcqRel, Acquire) {
-                Ok(_) => return fresh,
-                Err(now) => head = now,
-            }
-        }
-    });
-    OWN.set(counters);
-    give_back_at_exit(counters);
-    counters
-}
-
-fn abandoned() -> Option<&'static ThreadCounters> {
-    threads().find(|counters| {
-        counters
-            .taken
-            .compare_exchange(false, true, AcqRel, Relaxed)
-            .is_ok()
-    })
-}
-
-fn threads() -> impl Iterator<Item = &'static ThreadCounters> {
-    let mut next = THREADS.load(Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: NULL, or made above and never freed.
-        let this = unsafe { next.as_ref() }?;
-        next = this.next.load(Relaxed);
-        Some(this)
-    })
-}
-
-/// The key whose destructor is told that a thread ends, plus 1.
-static KEY: AtomicU64 = AtomicU64::new(0);
-
-fn give_back_at_exit(counters: &'static ThreadCounters) {
-    let mut key = KEY.load(Acquire);
-    if key == 0 {
-        let mut fresh = 0;
-        // SAFETY: the key is this frame's, the destructor takes what is set below.
-        if unsafe { libc::pthread_key_create(&raw mut fresh, Some(give_back)) } != 0 {
-            return;
-        }
-        key = u64::from(fresh) + 1;
-        if let Err(other) = KEY.compare_exchange(0, key, AcqRel, Acquire) {
-            // SAFETY: nobody knows the key yet.
-            unsafe { libc::pthread_key_delete(fresh) };
-            key = other;
-        }
-    }
-    let value: *const ThreadCounters = counters;
-    // SAFETY: a key that was made above.
-    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, value.cast()) };
-}
-
-unsafe extern "C" fn give_back(counters: *mut libc::c_void) {
-    OWN.set(ptr::null());
-    // SAFETY: what was set above, which is never freed.
-    unsafe {
-        (*counters.cast::<ThreadCounters>())
-            .taken
-            .store(false, Release);
-    }
+    &thread::own().counters
 }
 
 /// The child of a fork counts from 0.
 pub fn forget() {
-    THREADS.store(ptr::null_mut(), Release);
-    OWN.set(ptr::null());
     for histogram in &LATENCIES {
         histogram.forget();
     }
@@ -318,12 +227,14 @@ pub fn deregistered(length: u64) {
 type Table = Buffer<8192>;
 
 fn sum(what: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
-    threads().fold(0, |sum, counters| sum.wrapping_add(what(counters).get()))
+    thread::all().fold(0, |sum, thread| {
+        sum.wrapping_add(what(&thread.counters).get())
+    })
 }
 
 /// Writes the table. May be called by a signal handler.
 pub fn report() {
-    if THREADS.load(Relaxed).is_null() && REGISTERED.most_regions.load(Relaxed) == 0 {
+    if !process::has_hooked() {
         return;
     }
     let mut table = Table::new();
@@ -430,6 +341,9 @@ mod tests {
         let half = HISTOGRAM.percentile(50).unwrap();
         assert!((470..=530).contains(&half), "{half}");
         assert_eq!(HISTOGRAM.percentile(100), Some(1000));
-        assert_eq!(HISTOGRAM.least.load(super::Relaxed), 10);
+        assert_eq!(
+            HISTOGRAM.least.load(std::sync::atomic::Ordering::Relaxed),
+            10
+        );
     }
 }

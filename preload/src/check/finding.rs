@@ -3,23 +3,34 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 use rdma_verbs_settings::Rule;
 
 use super::stack::Stack;
+use crate::errno::Errno;
+use crate::lock::Lock;
 use crate::output::{self, Buffer, say};
 use crate::process;
-use crate::registry::lock;
+
+/// What follows from a finding.
+#[derive(Clone, Copy)]
+pub enum Advice {
+    /// How to mend it.
+    Mend(&'static str),
+    /// What has probably caused it.
+    Causes(&'static str),
+}
 
 /// A rule that was broken.
 pub struct Finding {
     pub rule: Rule,
     /// What happened, in one sentence without a full stop.
     pub what: String,
-    /// How to mend it, where the rule's own advice is too general.
-    pub mend: Option<&'static str>,
+    /// What to do about it, where the rule's own advice is too general.
+    pub advice: Option<Advice>,
+    /// The manual page, where it depends on the object.
+    pub page: Option<&'static str>,
     /// Another place that matters, with a word on it.
     pub other: Option<(&'static str, Stack)>,
 }
@@ -29,7 +40,8 @@ impl Finding {
         Self {
             rule,
             what,
-            mend: None,
+            advice: None,
+            page: None,
             other: None,
         }
     }
@@ -44,25 +56,26 @@ impl Finding {
         if process::settings().suppressed.contains(self.rule) {
             return;
         }
+        let errno = Errno::now();
         FOUND.fetch_add(1, Relaxed);
         if seen().is_new(self.rule, &stack) {
             let mut text = Buffer::<8192>::new();
             let _ = self.write(&mut text, &stack);
             output::write(text.bytes());
         }
+        errno.restore();
     }
 
     fn write(&self, out: &mut Buffer<8192>, stack: &Stack) -> fmt::Result {
         let (process, thread) = process::ids();
         writeln!(out, "rdma-verbs check: {}: {}", self.rule.name(), self.what)?;
         writeln!(out, "    in:   {} [{process}/{thread}]", process::name())?;
-        writeln!(
-            out,
-            "    rule: {}, see {}",
-            self.rule.name(),
-            self.rule.page()
-        )?;
-        writeln!(out, "    mend: {}", self.mend.unwrap_or(self.rule.advice()))?;
+        let page = self.page.unwrap_or(self.rule.page());
+        writeln!(out, "    rule: {}, see {page}", self.rule.name())?;
+        match self.advice.unwrap_or(Advice::Mend(self.rule.advice())) {
+            Advice::Mend(text) => writeln!(out, "    mend: {text}")?,
+            Advice::Causes(text) => writeln!(out, "    likely causes: {text}")?,
+        }
         if !stack.is_empty() {
             out.write_str("    at:\n")?;
             stack.write(out, "        ")?;
@@ -84,11 +97,11 @@ pub fn found() -> u64 {
 
 /// What was reported, by rule and place.
 #[derive(Default)]
-struct Seen(Mutex<HashMap<(u8, u64), u64>>);
+struct Seen(Lock<HashMap<(u8, u64), u64>>);
 
 impl Seen {
     fn is_new(&self, rule: Rule, stack: &Stack) -> bool {
-        let mut places = lock(&self.0);
+        let mut places = self.0.lock();
         let count = places.entry((rule as u8, stack.hash())).or_default();
         *count += 1;
         *count == 1

@@ -9,6 +9,8 @@ mod finding;
 pub mod stack;
 mod wait;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use rdma_verbs_bindings as b;
 use rdma_verbs_settings::Rule;
 
@@ -16,7 +18,7 @@ use crate::model::{Pair, Region, SharedQueue, model};
 use crate::request::{Operation, Outstanding, Request};
 use crate::trace::{self, Queue};
 
-use finding::Finding;
+use finding::{Advice, Finding};
 pub use finding::{forget, found, report_total};
 use stack::Stack;
 pub use wait::begin as wait_begins;
@@ -156,7 +158,9 @@ fn operation(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findi
     let pays_heed = request.operation.can_be_inline() || request.operation == Operation::Other;
     if request.is_inline() && !pays_heed {
         found.0.push(Finding {
-            mend: Some("leave IBV_SEND_INLINE away: the operation has no data to send"),
+            advice: Some(Advice::Mend(
+                "leave IBV_SEND_INLINE away: the operation has no data to send",
+            )),
             ..Finding::new(
                 Rule::Opcode,
                 format!(
@@ -330,6 +334,18 @@ pub struct Full {
     stack: Stack,
 }
 
+/// Whether a send queue was ever found full: until then, polls need not be counted.
+static ANY_FULL: AtomicBool = AtomicBool::new(false);
+
+/// A completion queue was polled.
+pub fn polled(cq: usize) {
+    if ANY_FULL.load(Relaxed) {
+        if let Some(mut queue) = model().completions.get(cq as u64) {
+            queue.polls = queue.polls.wrapping_add(1);
+        }
+    }
+}
+
 fn polls_of(pair: &Pair) -> u64 {
     model()
         .completions
@@ -344,15 +360,17 @@ pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
     };
     let outstanding = pair.send.len();
     let unsignaled = pair.send.unsignaled_tail();
-    if unsignaled >= limits.sends as usize && limits.sends > 0 {
+    let depth = limits.sends as usize;
+    // To fill the queue is no fault yet, to post once more is.
+    if unsignaled > depth || (refused && depth > 0 && unsignaled == depth) {
         found.add(
             Rule::UnsignaledRun,
             format!(
-                "the last {unsignaled} requests on qp {:#x} are unsignaled, as many as its send queue takes ({}): no completion will free them",
-                pair.number, limits.sends
+                "the last {unsignaled} requests on qp {:#x} are unsignaled, and its send queue takes {depth}: no completion will free them",
+                pair.number
             ),
         );
-    } else if refused && outstanding >= limits.sends as usize {
+    } else if refused && outstanding >= depth {
         queue_is_full(pair, outstanding, found);
     }
 }
@@ -360,6 +378,7 @@ pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
 /// A program may post until the queue is full, and then poll. Only if it does anything
 /// else next, nobody polls.
 fn queue_is_full(pair: &mut Pair, outstanding: usize, found: &mut Findings) {
+    ANY_FULL.store(true, Relaxed);
     let polls = polls_of(pair);
     match pair.full {
         Some(full) if full.polls == polls => found.0.push(full_finding(pair, full)),
@@ -425,7 +444,7 @@ pub fn failed(
             }
         ),
     );
-    finding.mend = Some(explain::causes(status));
+    finding.advice = Some(Advice::Causes(explain::causes(status)));
     found.0.push(finding);
 }
 
@@ -513,17 +532,36 @@ pub fn destroy_completion_queue(address: usize, unacknowledged: u32) {
     }
 }
 
+/// The manual page on a kind of object.
+fn page_of(kind: &str) -> &'static str {
+    match kind {
+        "memory region" => "ibv_reg_mr(3)",
+        "completion queue" => "ibv_create_cq(3)",
+        "completion channel" => "ibv_create_comp_channel(3)",
+        "protection domain" => "ibv_alloc_pd(3)",
+        "shared receive queue" => "ibv_create_srq(3)",
+        "address handle" => "ibv_create_ah(3)",
+        "context" => "ibv_open_device(3)",
+        "rdma_cm_id" => "rdma_create_id(3)",
+        _ => "ibv_create_qp(3)",
+    }
+}
+
 /// Before an object is used: NULL, or destroyed before?
 pub fn object(call: &str, kind: &'static str, address: usize) {
     if address == 0 {
-        Finding::new(
-            Rule::NullObject,
-            format!("{call}: the {kind} is NULL; the program is about to crash"),
-        )
+        Finding {
+            page: Some(page_of(kind)),
+            ..Finding::new(
+                Rule::NullObject,
+                format!("{call}: the {kind} is NULL; the program is about to crash"),
+            )
+        }
         .report();
     } else if let Some(dead) = model().dead.get(address as u64).map(|dead| *dead) {
         if dead.kind == kind {
             Finding {
+                page: Some(page_of(kind)),
                 other: Some(("destroyed at", dead.stack)),
                 ..Finding::new(
                     Rule::Destroyed,

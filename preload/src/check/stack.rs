@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::ptr;
 
+use crate::errno::Errno;
 use crate::output::Buffer;
 
 const DEPTH: usize = 16;
@@ -19,11 +20,12 @@ pub struct Stack {
 impl Stack {
     #[inline(never)]
     pub fn here() -> Self {
+        let errno = Errno::now();
         let mut stack = Self::default();
         let own = module(Self::here as *const () as usize);
         backtrace::trace(|frame| {
             let address = frame.ip() as usize;
-            if stack.length > 0 || module(address) != own {
+            if address != 0 && (stack.length > 0 || module(address) != own) {
                 if let Some(place) = stack.frames.get_mut(stack.length) {
                     *place = address;
                     stack.length += 1;
@@ -31,6 +33,7 @@ impl Stack {
             }
             stack.length < DEPTH
         });
+        errno.restore();
         stack
     }
 
@@ -49,29 +52,34 @@ impl Stack {
         })
     }
 
-    /// One line for each frame.
+    /// A line for each function, up to `main`.
     pub fn write(&self, out: &mut Buffer<8192>, indent: &str) -> fmt::Result {
         for (number, &address) in self.frames().iter().enumerate() {
-            write!(out, "{indent}#{number} {address:#x}")?;
             let mut named = false;
+            let mut is_main = false;
             // A return address may be that of the next function: the call is before it.
             backtrace::resolve((address - 1) as *mut c_void, |symbol| {
-                // Only the innermost of inlined functions has the line of the call.
-                if named {
+                let Some(name) = symbol.name() else {
                     return;
-                }
-                if let Some(name) = symbol.name() {
-                    named = true;
-                    let _ = write!(out, " in {name:#}");
-                }
+                };
+                named = true;
+                is_main |= name.as_bytes() == b"main";
+                let _ = write!(out, "{indent}#{number} {address:#x} in {name:#}");
                 if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
                     let _ = write!(out, " at {}:{line}", file.display());
                 }
+                let _ = out.write_str("\n");
             });
-            if let Some((name, offset)) = object(address).filter(|_| !named) {
-                write!(out, " in {name}+{offset:#x}")?;
+            if !named {
+                write!(out, "{indent}#{number} {address:#x}")?;
+                if let Some((name, offset)) = object(address) {
+                    write!(out, " in {name}+{offset:#x}")?;
+                }
+                out.write_str("\n")?;
             }
-            out.write_str("\n")?;
+            if is_main {
+                break;
+            }
         }
         Ok(())
     }

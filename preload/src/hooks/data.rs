@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The data path of the classic API: posting, polling, arming.
+//!
+//! Nothing here touches errno: what may, when it writes, puts it back itself.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -15,7 +17,6 @@ use super::Call;
 use super::slots::{ORIGINALS, SLOTS, Slot};
 use crate::check::{self, Findings};
 use crate::clock;
-use crate::errno::Errno;
 use crate::model::{Pair, SharedQueue, completed_operation, model};
 use crate::process::{self, Busy};
 use crate::registry::Entry;
@@ -102,7 +103,12 @@ pub mod counting {
         let counters = stat::counters();
         each_request!(wr, bad, result, |request, accepted| count(
             counters.of(Operation::of_request(request.opcode)),
-            length(request.sg_list, request.num_sge),
+            // Of what was refused, the list may not be what it says.
+            if accepted {
+                length(request.sg_list, request.num_sge)
+            } else {
+                0
+            },
             accepted
         ));
         result
@@ -265,7 +271,6 @@ unsafe fn send(
     wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return original(qp, wr, bad);
     };
@@ -274,7 +279,11 @@ unsafe fn send(
         let mut found = Findings::default();
         each_request!(wr, bad, 0, |one, _accepted| check::send(
             &pair,
-            &Request::of_send(one, pair.kind),
+            &Request::of_send(
+                one,
+                pair.kind,
+                pair.limits.map(|limits| limits.send_buffers)
+            ),
             &mut found
         ));
         pair = report(pair, found, || model().pair(qp));
@@ -287,18 +296,15 @@ unsafe fn send(
     let result;
     if extended {
         drop(pair);
-        errno.restore();
         result = original(qp, wr, bad);
         pair = model().pair(qp);
     } else {
-        errno.restore();
         result = original(qp, wr, bad);
     }
-    let errno = Errno::now();
-    let kind = pair.kind;
+    let (kind, most) = (pair.kind, pair.limits.map(|limits| limits.send_buffers));
     each_request!(wr, bad, result, |one, accepted| posted(
         &mut pair,
-        &Request::of_send(one, kind),
+        &Request::of_send(one, kind, most),
         if accepted { 0 } else { result },
         at
     ));
@@ -308,7 +314,6 @@ unsafe fn send(
         drop(pair);
         found.report();
     }
-    errno.restore();
     result
 }
 
@@ -370,40 +375,39 @@ unsafe fn receive(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return original(qp, wr, bad);
     };
     let mut pair = model().pair(qp);
     if process::is(Mode::Check) {
         let mut found = Findings::default();
+        let most = pair.limits.map(|limits| limits.receive_buffers);
         each_request!(wr, bad, 0, |one, _accepted| check::receive(
             &pair,
-            &Request::of_receive(one),
+            &Request::of_receive(one, most),
             &mut found
         ));
         pair = report(pair, found, || model().pair(qp));
     }
     let at = moment();
-    errno.restore();
     let result = original(qp, wr, bad);
-    let errno = Errno::now();
     let queue = Queue::Pair(pair.number);
-    received(&mut pair.recv, queue, wr, bad, result, at);
-    errno.restore();
+    let most = pair.limits.map(|limits| limits.receive_buffers);
+    received(&mut pair.recv, queue, most, wr, bad, result, at);
     result
 }
 
 unsafe fn received(
     requests: &mut Requests,
     queue: Queue,
+    most: Option<u32>,
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
     result: c_int,
     at: u64,
 ) {
     each_request!(wr, bad, result, |one, accepted| {
-        let request = Request::of_receive(one);
+        let request = Request::of_receive(one, most);
         let result = if accepted { 0 } else { result };
         enter(
             requests,
@@ -424,7 +428,6 @@ pub unsafe fn shared_receive(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return original();
     };
@@ -433,18 +436,16 @@ pub unsafe fn shared_receive(
         let mut found = Findings::default();
         each_request!(wr, bad, 0, |one, _accepted| check::shared_receive(
             &shared,
-            &Request::of_receive(one),
+            &Request::of_receive(one, shared.most_buffers),
             &mut found
         ));
         shared = report(shared, found, find);
     }
     let at = moment();
-    errno.restore();
     let result = original();
-    let errno = Errno::now();
     let queue = Queue::Shared(shared.queue);
-    received(&mut shared.requests, queue, wr, bad, result, at);
-    errno.restore();
+    let most = shared.most_buffers;
+    received(&mut shared.requests, queue, most, wr, bad, result, at);
     result
 }
 
@@ -455,7 +456,6 @@ unsafe fn bind(
     mw: *mut ibv_mw,
     bind: *mut ibv_mw_bind,
 ) -> c_int {
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return original(qp, mw, bind);
     };
@@ -467,17 +467,13 @@ unsafe fn bind(
         flags: (*bind).send_flags,
         ..Request::default()
     };
-    errno.restore();
     let result = original(qp, mw, bind);
-    let errno = Errno::now();
     posted(&mut pair, &request, result, at);
-    errno.restore();
     result
 }
 
 unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     let result = original(cq, entries, wc);
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return result;
     };
@@ -504,22 +500,18 @@ unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
             );
         }
     }
-    errno.restore();
     result
 }
 
 /// A queue was polled, with that many completions.
-pub unsafe fn polled(cq: *mut ibv_cq, completions: u64) {
+pub fn polled(cq: *mut ibv_cq, completions: u64) {
     match process::mode() {
         Some(Mode::Stat) => {
             let counters = stat::counters();
             counters.polls.add(1);
             counters.empty_polls.add(u64::from(completions == 0));
         }
-        Some(Mode::Check) => {
-            let mut queue = model().completion_queue(cq);
-            queue.polls = queue.polls.wrapping_add(1);
-        }
+        Some(Mode::Check) => check::polled(cq as usize),
         _ => {}
     }
 }
@@ -750,7 +742,6 @@ fn count(is_receive: bool, completion: &Completion, request: Option<&Outstanding
 const MOST_ARMED: u32 = 2;
 
 unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int {
-    let errno = Errno::now();
     let Some(_busy) = Busy::enter() else {
         return original(cq, solicited);
     };
@@ -760,9 +751,7 @@ unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int
         let mut queue = model().completion_queue(cq);
         queue.armed = (queue.armed + 1).min(MOST_ARMED);
     }
-    errno.restore();
     let result = original(cq, solicited);
-    let errno = Errno::now();
     if process::is(Mode::Stat) {
         stat::counters().arms.add(1);
     }
@@ -775,6 +764,5 @@ unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int
         ],
         Outcome::Code(result),
     );
-    errno.restore();
     result
 }

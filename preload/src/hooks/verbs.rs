@@ -15,7 +15,7 @@ use rdma_verbs_settings::Mode;
 use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
-use crate::model::{CompletionQueue, Context, Limits, Name, Pair, Region, SharedQueue, model};
+use crate::model::{CompletionQueue, Limits, Name, Pair, Region, SharedQueue, model};
 use crate::original;
 use crate::process::{self, Busy};
 use crate::request::Requests;
@@ -63,12 +63,7 @@ unsafe fn opened(context: *mut ibv_context, complete: bool) {
     let name = CStr::from_ptr((*context).device.cast::<u8>().add(NAME_OFFSET).cast());
     slots::install(context);
     extended::install(context);
-    let entry = Context {
-        id: model().new_context_id(),
-        complete,
-        name: Name::new(name.to_bytes()),
-    };
-    model().contexts.insert(context as u64, entry);
+    model().insert_context(context, complete, Name::new(name.to_bytes()));
     process::hooked();
 }
 
@@ -137,7 +132,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     });
     let result = original::ibv_close_device(context);
     after(|errno| {
-        model().contexts.remove(context as u64);
+        model().remove_context(context);
         died(context as usize, "context", result);
         call.end(
             "ibv_close_device",

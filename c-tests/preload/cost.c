@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * usage: cost [LIMIT-OF-A-REQUEST [LIMIT-OF-AN-EMPTY-POLL [LIMIT-OF-A-POST]]]
+ *
+ * What the hooks cost, in one process: nanoseconds of a call through the context, as
+ * programs make it, less those of a call of the provider's own function. On the
+ * provider of fake_ibverbs.c, which costs nothing. Prints the best of many rounds;
+ * with limits, fails where one is exceeded.
+ */
+#include <infiniband/verbs.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* The provider's own, of fake_ibverbs.c. */
+const struct ibv_context_ops *fake_ops(void);
+
+enum { CALLS = 20000, ROUNDS = 200 };
+
+static struct ibv_qp *qp;
+static struct ibv_cq *cq;
+static struct ibv_sge buffer;
+static struct ibv_send_wr request = {
+	.sg_list = &buffer,
+	.num_sge = 1,
+	.opcode = IBV_WR_SEND,
+	.send_flags = IBV_SEND_SIGNALED,
+};
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void post(const struct ibv_context_ops *ops)
+{
+	struct ibv_send_wr *bad;
+
+	ops->post_send(qp, &request, &bad);
+}
+
+static void poll_nothing(const struct ibv_context_ops *ops)
+{
+	struct ibv_wc wc;
+
+	ops->poll_cq(cq, 0, &wc);
+}
+
+static void post_and_poll(const struct ibv_context_ops *ops)
+{
+	struct ibv_wc wc;
+
+	post(ops);
+	ops->poll_cq(cq, 1, &wc);
+}
+
+static double best(void (*call)(const struct ibv_context_ops *), const struct ibv_context_ops *ops)
+{
+	double least = 1e9;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		double start = now();
+
+		for (int i = 0; i < CALLS; i++)
+			call(ops);
+		start = (now() - start) / CALLS;
+		least = start < least ? start : least;
+	}
+	return least;
+}
+
+static int too_slow;
+
+static void measure(const char *name, void (*call)(const struct ibv_context_ops *),
+		    const char *limit)
+{
+	double hooked = best(call, &qp->context->ops), plain = best(call, fake_ops());
+
+	printf("%-13s %6.1f ns, bare %4.1f ns: %6.1f ns more\n", name, hooked, plain,
+	       hooked - plain);
+	if (limit && hooked - plain > atof(limit)) {
+		printf("%s: more than %s ns\n", name, limit);
+		too_slow = 1;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static char memory[4096];
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = ibv_open_device(list[0]);
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_qp_init_attr attributes = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1 << 15, .max_send_sge = 1 },
+	};
+
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	attributes.send_cq = attributes.recv_cq = cq;
+	qp = ibv_create_qp(pd, &attributes);
+	buffer = (struct ibv_sge){ (uintptr_t)memory, 64, mr->lkey };
+	measure("a request", post_and_poll, argc > 1 ? argv[1] : NULL);
+	measure("an empty poll", poll_nothing, argc > 2 ? argv[2] : NULL);
+	measure("a post", post, argc > 3 ? argv[3] : NULL);
+	return too_slow;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the library keeps for each thread.
+//!
+//! It is found at each call of a hook, so how it is found matters. A thread-local
+//! variable of a shared library costs a function call; one that is known to be loaded
+//! at the start costs two instructions, but stable Rust cannot say so.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+
+use crate::stat::ThreadCounters;
+
+/// A thread's own. It is never freed: when the thread has ended, a new one takes it
+/// over, counters and all, so that nothing that was counted is lost.
+pub struct Thread {
+    pub counters: ThreadCounters,
+    /// The thread runs this library's code.
+    pub busy: Cell<bool>,
+    /// How deep it is inside librdmacm.
+    pub inside: Cell<u32>,
+    /// Its number, once that is known.
+    pub number: Cell<i32>,
+    taken: AtomicBool,
+    next: AtomicPtr<Thread>,
+}
+
+static THREADS: AtomicPtr<Thread> = AtomicPtr::new(ptr::null_mut());
+
+/// This thread's.
+#[inline]
+pub fn own() -> &'static Thread {
+    let own = pointer::get();
+    if own.is_null() {
+        return first();
+    }
+    // SAFETY: made below and never freed.
+    unsafe { &*own }
+}
+
+/// All there have been.
+pub fn all() -> impl Iterator<Item = &'static Thread> {
+    let mut next = THREADS.load(Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: NULL, or made below and never freed.
+        let this = unsafe { next.as_ref() }?;
+        next = this.next.load(Relaxed);
+        Some(this)
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn first() -> &'static Thread {
+    let own = all()
+        .find(|thread| {
+            thread
+                .taken
+                .compare_exchange(false, true, AcqRel, Relaxed)
+                .is_ok()
+        })
+        .unwrap_or_else(fresh);
+    own.busy.set(false);
+    own.inside.set(0);
+    own.number.set(0);
+    pointer::set(own);
+    give_back_at_exit(own);
+    own
+}
+
+fn fresh() -> &'static Thread {
+    let fresh = Box::leak(Box::new(Thread {
+        counters: ThreadCounters::new(),
+        busy: Cell::new(false),
+        inside: Cell::new(0),
+        number: Cell::new(0),
+        taken: AtomicBool::new(true),
+        next: AtomicPtr::new(ptr::null_mut()),
+    }));
+    let mut head = THREADS.load(Acquire);
+    loop {
+        fresh.next.store(head, Relaxed);
+        match THREADS.compare_exchange_weak(head, fresh, AcqRel, Acquire) {
+            Ok(_) => return fresh,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// The child of a fork has one thread, which counts from 0.
+pub fn forget() {
+    THREADS.store(ptr::null_mut(), Release);
+    pointer::set(ptr::null());
+}
+
+/// The key whose destructor is told that a thread ends, plus 1.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+fn give_back_at_exit(own: &'static Thread) {
+    let mut key = KEY.load(Acquire);
+    if key == 0 {
+        let mut fresh = 0;
+        // SAFETY: the key is this frame's, the destructor takes what is set below.
+        if unsafe { libc::pthread_key_create(&raw mut fresh, Some(give_back)) } != 0 {
+            return;
+        }
+        key = u64::from(fresh) + 1;
+        if let Err(other) = KEY.compare_exchange(0, key, AcqRel, Acquire) {
+            // SAFETY: nobody knows the key yet.
+            unsafe { libc::pthread_key_delete(fresh) };
+            key = other;
+        }
+    }
+    let value: *const Thread = own;
+    // SAFETY: a key that was made above.
+    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, value.cast()) };
+}
+
+unsafe extern "C" fn give_back(own: *mut libc::c_void) {
+    pointer::set(ptr::null());
+    // SAFETY: what was set above, which is never freed.
+    unsafe { (*own.cast::<Thread>()).taken.store(false, Release) };
+}
+
+/// The thread-local pointer, in the initial-exec model.
+#[cfg(all(not(test), target_arch = "x86_64"))]
+mod pointer {
+    use super::Thread;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".section .tbss.rdma_verbs_own, \"awT\", @nobits",
+        ".balign 8",
+        ".hidden rdma_verbs_own",
+        ".globl rdma_verbs_own",
+        ".type rdma_verbs_own, @object",
+        ".size rdma_verbs_own, 8",
+        "rdma_verbs_own:",
+        ".zero 8",
+        ".text",
+    );
+
+    #[inline]
+    pub fn get() -> *const Thread {
+        let own;
+        // SAFETY: reads the variable above.
+        unsafe {
+            asm!(
+                "mov {own}, qword ptr [rip + rdma_verbs_own@gottpoff]",
+                "mov {own}, qword ptr fs:[{own}]",
+                own = out(reg) own,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        own
+    }
+
+    pub fn set(own: *const Thread) {
+        // SAFETY: writes the variable above.
+        unsafe {
+            asm!(
+                "mov {place}, qword ptr [rip + rdma_verbs_own@gottpoff]",
+                "mov qword ptr fs:[{place}], {own}",
+                place = out(reg) _,
+                own = in(reg) own,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod pointer {
+    use super::Thread;
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        static OWN: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+    }
+
+    pub fn get() -> *const Thread {
+        OWN.get()
+    }
+
+    pub fn set(own: *const Thread) {
+        OWN.set(own);
+    }
+}
+
+// SAFETY: only its own thread uses the cells.
+unsafe impl Sync for Thread {}
