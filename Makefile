@@ -3,7 +3,7 @@
 #   make            the library, in build/
 #   make demo       an RDMA read between two processes, verified (SIZE=1M)
 #   make check      all tests
-#   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= DESTDIR=
+#   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
 #   make uninstall  the same variables
 #   make generated  renews the generated files in the source tree
 
@@ -14,6 +14,7 @@ PREFIX     ?= /usr/local
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
+BINDIR     ?= $(PREFIX)/bin
 DESTDIR    ?=
 
 CC      ?= cc
@@ -128,7 +129,7 @@ build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
 
-SUITES ?= unit generated fake differential oracle header layout consumers abi sanitizers man docs vm device
+SUITES ?= unit generated fake differential oracle header layout consumers abi sanitizers man docs vm preload device preload_device preload_debian
 
 .PHONY: check
 check:
@@ -160,9 +161,9 @@ below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
 # These stand in the .pc file, which has no quoting that all its readers agree on.
 define plain_directories
-@case '$(PREFIX)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)' in \
+@case '$(PREFIX)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(BINDIR)' in \
 *[!A-Za-z0-9/._+:@%~=,-]*) \
-	echo 'make $@: only A-Z a-z 0-9 / . _ + : @ % ~ = , - may be in PREFIX, LIBDIR, INCLUDEDIR, MANDIR' >&2; \
+	echo 'make $@: only A-Z a-z 0-9 / . _ + : @ % ~ = , - may be in PREFIX, LIBDIR, INCLUDEDIR, MANDIR, BINDIR' >&2; \
 	exit 1 ;; \
 esac
 endef
@@ -194,6 +195,8 @@ uninstall:
 	cd $(INCLUDE_TO) && rm -f $(patsubst include/%,%,$(wildcard include/rdma/*.h)) && rmdir rdma
 	rmdir $(INCLUDE_TO)
 	cd $(MAN_TO) && rm -f $(patsubst man/%,man3/%rs,$(MAN3)) $(patsubst man/%,man7/%,$(MAN7))
+
+include preload/preload.mk
 
 .PHONY: generated
 generated:
