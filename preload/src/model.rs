@@ -289,10 +289,13 @@ impl Model {
             .insert(region_key(region.context, region.lkey), region);
     }
 
+    #[inline]
+    pub fn region_entry(&self, context: u32, lkey: u32) -> Option<Entry<Region>> {
+        self.regions.get(region_key(context, lkey))
+    }
+
     pub fn region(&self, context: u32, lkey: u32) -> Option<Region> {
-        self.regions
-            .get(region_key(context, lkey))
-            .map(|region| *region)
+        self.region_entry(context, lkey).map(|region| *region)
     }
 
     /// # Safety
@@ -332,6 +335,7 @@ impl Model {
     ///
     /// # Safety
     /// `qp` points to a queue pair.
+    #[inline]
     pub unsafe fn pair(&self, qp: *mut ibv_qp) -> Entry<Pair> {
         if let Some(pair) = self.pairs.get(qp as u64) {
             return pair;

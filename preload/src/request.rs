@@ -2,6 +2,7 @@
 //! Work requests: decoded, and those that are outstanding on a queue.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Display};
 use std::slice;
 
 use rdma_verbs_bindings::{
@@ -154,6 +155,7 @@ pub struct Request<'a> {
 /// No device takes more buffers: such a count is not to be believed.
 const MOST_BUFFERS: u32 = 256;
 
+#[inline]
 unsafe fn buffers<'a>(list: *const ibv_sge, count: i32, most: Option<u32>) -> &'a [ibv_sge] {
     let count = u32::try_from(count).unwrap_or(0);
     if list.is_null() || count > most.unwrap_or(MOST_BUFFERS) {
@@ -169,6 +171,7 @@ impl<'a> Request<'a> {
     ///
     /// # Safety
     /// The request and its list are valid.
+    #[inline]
     pub unsafe fn of_send(wr: &'a ibv_send_wr, kind: u32, most: Option<u32>) -> Self {
         let operation = Operation::of_request(wr.opcode);
         let mut request = Self {
@@ -210,6 +213,7 @@ impl<'a> Request<'a> {
 
     /// # Safety
     /// The request and its list are valid.
+    #[inline]
     pub unsafe fn of_receive(wr: &'a ibv_recv_wr, most: Option<u32>) -> Self {
         Self {
             operation: Operation::Receive,
@@ -226,6 +230,7 @@ impl<'a> Request<'a> {
     }
 
     /// The length of all buffers.
+    #[inline]
     pub fn length(&self) -> u64 {
         let buffers: u64 = self
             .buffers
@@ -235,36 +240,69 @@ impl<'a> Request<'a> {
         buffers.wrapping_add(self.inline_length)
     }
 
+    /// What posts such a request.
+    #[inline]
+    pub fn helper(&self, extended: bool) -> Helper {
+        Helper {
+            operation: self.operation,
+            buffers: self.buffers.len().min(2) as u8,
+            datagram: self.ah != 0,
+            extended,
+        }
+    }
+}
+
+/// What posts a request; its name is put together only when it is written.
+#[derive(Clone, Copy, Default)]
+pub struct Helper {
+    operation: Operation,
+    /// 2 stands for several.
+    buffers: u8,
+    datagram: bool,
+    extended: bool,
+}
+
+impl Helper {
     /// The helper of <rdma/rdma_verbs.h> that posts such a request, or the verb.
-    pub fn helper(&self, extended: bool) -> &'static str {
-        let several = self.buffers.len() > 1;
+    pub const fn name(self) -> &'static str {
+        let several = self.buffers > 1;
         match self.operation {
-            Operation::Send if self.ah != 0 && !several => "rdma_post_ud_send",
-            Operation::Send if self.ah != 0 => "ibv_post_send",
+            Operation::Send if self.datagram && !several => "rdma_post_ud_send",
+            Operation::Send if self.datagram => "ibv_post_send",
             Operation::Send if several => "rdma_post_sendv",
             Operation::Send => "rdma_post_send",
             Operation::Read if several => "rdma_post_readv",
             Operation::Read => "rdma_post_read",
             Operation::Write if several => "rdma_post_writev",
             Operation::Write => "rdma_post_write",
-            Operation::Receive if several || self.buffers.is_empty() => "rdma_post_recvv",
-            Operation::Receive => "rdma_post_recv",
-            _ if extended => match self.operation {
-                Operation::SendImm => "ibv_wr_send_imm",
-                Operation::SendInv => "ibv_wr_send_inv",
-                Operation::WriteImm => "ibv_wr_rdma_write_imm",
-                Operation::CompareSwap => "ibv_wr_atomic_cmp_swp",
-                Operation::FetchAdd => "ibv_wr_atomic_fetch_add",
-                Operation::AtomicWrite => "ibv_wr_atomic_write",
-                Operation::Flush => "ibv_wr_flush",
-                Operation::LocalInv => "ibv_wr_local_inv",
-                Operation::BindMw => "ibv_wr_bind_mw",
-                Operation::Tso => "ibv_wr_send_tso",
-                _ => "ibv_wr_complete",
-            },
+            Operation::Receive if self.buffers == 1 => "rdma_post_recv",
+            Operation::Receive => "rdma_post_recvv",
+            _ if self.extended => self.extended_name(),
             Operation::BindMw => "ibv_bind_mw",
             _ => "ibv_post_send",
         }
+    }
+
+    const fn extended_name(self) -> &'static str {
+        match self.operation {
+            Operation::SendImm => "ibv_wr_send_imm",
+            Operation::SendInv => "ibv_wr_send_inv",
+            Operation::WriteImm => "ibv_wr_rdma_write_imm",
+            Operation::CompareSwap => "ibv_wr_atomic_cmp_swp",
+            Operation::FetchAdd => "ibv_wr_atomic_fetch_add",
+            Operation::AtomicWrite => "ibv_wr_atomic_write",
+            Operation::Flush => "ibv_wr_flush",
+            Operation::LocalInv => "ibv_wr_local_inv",
+            Operation::BindMw => "ibv_wr_bind_mw",
+            Operation::Tso => "ibv_wr_send_tso",
+            _ => "ibv_wr_complete",
+        }
+    }
+}
+
+impl Display for Helper {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
     }
 }
 
@@ -278,8 +316,7 @@ pub struct Outstanding {
     pub wr_id: u64,
     pub at: u64,
     pub bytes: u64,
-    pub helper: &'static str,
-    pub operation: Operation,
+    pub helper: Helper,
     pub signaled: bool,
     /// The row of the timeline that it is drawn in.
     pub lane: u8,
@@ -288,6 +325,10 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
+    pub fn operation(&self) -> Operation {
+        self.helper.operation
+    }
+
     /// Whether it uses the region of that key. It remembers the first few keys only.
     pub fn uses(&self, key: u32) -> bool {
         self.keys
@@ -318,13 +359,8 @@ impl Requests {
         }
     }
 
-    pub fn push(
-        &mut self,
-        request: &Request<'_>,
-        helper: &'static str,
-        signaled: bool,
-        at: u64,
-    ) -> Outstanding {
+    #[inline]
+    pub fn push(&mut self, request: &Request<'_>, helper: Helper, signaled: bool, at: u64) -> u64 {
         self.posted = self.posted.wrapping_add(1);
         self.unsignaled = if signaled {
             0
@@ -337,7 +373,6 @@ impl Requests {
             at,
             bytes: request.length(),
             helper,
-            operation: request.operation,
             signaled,
             lane: self.lanes.take(),
             ..Outstanding::default()
@@ -352,7 +387,7 @@ impl Requests {
             self.ring.pop_front();
         }
         self.ring.push_back(one);
-        one
+        self.posted
     }
 
     /// Takes back the newest requests, which were not accepted after all.
@@ -429,7 +464,7 @@ mod tests {
                 wr_id,
                 ..Request::default()
             };
-            requests.push(&request, "", signaled, 0);
+            requests.push(&request, request.helper(false), signaled, 0);
         }
         requests
     }

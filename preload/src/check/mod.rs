@@ -15,7 +15,7 @@ use rdma_verbs_bindings as b;
 use rdma_verbs_settings::Rule;
 
 use crate::model::{Pair, Region, SharedQueue, model};
-use crate::request::{Operation, Outstanding, Request};
+use crate::request::{Helper, Operation, Outstanding, Request};
 use crate::trace::{self, Queue};
 
 use finding::{Advice, Finding};
@@ -28,6 +28,7 @@ pub use wait::begin as wait_begins;
 pub struct Findings(Vec<Finding>);
 
 impl Findings {
+    #[cold]
     fn add(&mut self, rule: Rule, what: String) {
         self.0.push(Finding::new(rule, what));
     }
@@ -36,7 +37,15 @@ impl Findings {
         self.0.is_empty()
     }
 
+    #[inline]
     pub fn report(self) {
+        if !self.0.is_empty() {
+            self.report_all();
+        }
+    }
+
+    #[cold]
+    fn report_all(self) {
         self.0.into_iter().for_each(Finding::report);
     }
 }
@@ -101,7 +110,7 @@ pub fn shared_receive(queue: &SharedQueue, request: &Request<'_>, found: &mut Fi
     buffers(&place, request, request.helper(false), found);
 }
 
-fn connected(pair: &Pair, helper: &str, found: &mut Findings) {
+fn connected(pair: &Pair, helper: Helper, found: &mut Findings) {
     let state = pair.state();
     if matches!(state, b::IBV_QPS_RESET | b::IBV_QPS_INIT | b::IBV_QPS_RTR) {
         found.add(
@@ -143,7 +152,7 @@ const fn is_legal(kind: u32, operation: Operation) -> bool {
     }
 }
 
-fn operation(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findings) {
+fn operation(pair: &Pair, request: &Request<'_>, helper: Helper, found: &mut Findings) {
     let name = request.operation.name();
     if !is_legal(pair.kind, request.operation) {
         found.add(
@@ -172,7 +181,7 @@ fn operation(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findi
     }
 }
 
-fn inline(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findings) {
+fn inline(pair: &Pair, request: &Request<'_>, helper: Helper, found: &mut Findings) {
     let length = request.length();
     if let Some(limits) = pair.limits.filter(|limits| length > limits.inline.into()) {
         found.add(
@@ -185,7 +194,7 @@ fn inline(pair: &Pair, request: &Request<'_>, helper: &str, found: &mut Findings
     }
 }
 
-fn buffer_count(place: &Place, request: &Request<'_>, helper: &str, found: &mut Findings) {
+fn buffer_count(place: &Place, request: &Request<'_>, helper: Helper, found: &mut Findings) {
     let most = place.most_buffers.map_or(i64::MAX, i64::from);
     if request.count < 0 || request.count > most {
         found.add(
@@ -207,7 +216,7 @@ fn buffer_count(place: &Place, request: &Request<'_>, helper: &str, found: &mut 
     }
 }
 
-fn buffers(place: &Place, request: &Request<'_>, helper: &str, found: &mut Findings) {
+fn buffers(place: &Place, request: &Request<'_>, helper: Helper, found: &mut Findings) {
     buffer_count(place, request, helper, found);
     for buffer in request.buffers.iter().filter(|buffer| buffer.length > 0) {
         local_buffer(place, request, buffer, helper, found);
@@ -218,7 +227,7 @@ fn local_buffer(
     place: &Place,
     request: &Request<'_>,
     buffer: &b::ibv_sge,
-    helper: &str,
+    helper: Helper,
     found: &mut Findings,
 ) {
     let what = || {
@@ -227,7 +236,7 @@ fn local_buffer(
             place.queue, buffer.addr, buffer.length
         )
     };
-    let Some(region) = model().region(place.context, buffer.lkey) else {
+    let Some(region) = model().region_entry(place.context, buffer.lkey) else {
         unknown_key(place, buffer, what, found);
         return;
     };
@@ -431,7 +440,7 @@ pub fn failed(
     if !is_first {
         return;
     }
-    let helper = request.map_or("a request", |request| request.helper);
+    let helper = request.map_or("a request", |request| request.helper.name());
     let mut finding = Finding::new(
         Rule::CompletionError,
         format!(

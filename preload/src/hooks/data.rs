@@ -20,7 +20,7 @@ use crate::clock;
 use crate::model::{Pair, SharedQueue, completed_operation, model};
 use crate::process::{self, Busy};
 use crate::registry::Entry;
-use crate::request::{Operation, Outstanding, Request, Requests};
+use crate::request::{Helper, Operation, Outstanding, Request, Requests};
 use crate::stat;
 use crate::trace::{self, Completed, Lanes, Outcome, Posted, Queue, Value};
 
@@ -275,15 +275,19 @@ unsafe fn send(
         return original(qp, wr, bad);
     };
     let mut pair = model().pair(qp);
+    let (kind, most) = (pair.kind, pair.limits.map(|limits| limits.send_buffers));
+    // Most calls post one request: it is decoded once.
+    let Some(first) = wr.as_ref() else {
+        drop(pair);
+        return original(qp, wr, bad);
+    };
+    let decoded = Request::of_send(first, kind, most);
     if process::is(Mode::Check) {
         let mut found = Findings::default();
-        each_request!(wr, bad, 0, |one, _accepted| check::send(
+        check::send(&pair, &decoded, &mut found);
+        each_request!(first.next, bad, 0, |one, _accepted| check::send(
             &pair,
-            &Request::of_send(
-                one,
-                pair.kind,
-                pair.limits.map(|limits| limits.send_buffers)
-            ),
+            &Request::of_send(one, kind, most),
             &mut found
         ));
         pair = report(pair, found, || model().pair(qp));
@@ -292,22 +296,24 @@ unsafe fn send(
     // The lock is held during the call, so that the order of the requests here is the
     // order in the queue, and no completion is seen before its request. Not where
     // ibv_wr_start may hold the provider's lock on the queue meanwhile.
-    let extended = pair.extended;
     let result;
-    if extended {
+    if pair.extended {
         drop(pair);
         result = original(qp, wr, bad);
         pair = model().pair(qp);
     } else {
         result = original(qp, wr, bad);
     }
-    let (kind, most) = (pair.kind, pair.limits.map(|limits| limits.send_buffers));
-    each_request!(wr, bad, result, |one, accepted| posted(
-        &mut pair,
-        &Request::of_send(one, kind, most),
-        if accepted { 0 } else { result },
-        at
-    ));
+    if result == 0 && first.next.is_null() {
+        posted(&mut pair, &decoded, 0, at);
+    } else {
+        each_request!(wr, bad, result, |one, accepted| posted(
+            &mut pair,
+            &Request::of_send(one, kind, most),
+            if accepted { 0 } else { result },
+            at
+        ));
+    }
     if process::is(Mode::Check) {
         let mut found = Findings::default();
         check::sent(&mut pair, result != 0, &mut found);
@@ -318,6 +324,7 @@ unsafe fn send(
 }
 
 /// A request was posted to a send queue, or refused with an error.
+#[inline]
 fn posted(pair: &mut Pair, request: &Request<'_>, result: c_int, at: u64) {
     let helper = request.helper(false);
     let queue = Queue::Pair(pair.number);
@@ -334,17 +341,18 @@ fn posted(pair: &mut Pair, request: &Request<'_>, result: c_int, at: u64) {
 }
 
 /// Enters a request into its queue, and tells who wants to know.
+#[inline]
 pub fn enter(
     requests: &mut Requests,
     queue: Queue,
     request: &Request<'_>,
-    helper: &'static str,
+    helper: Helper,
     signaled: bool,
     result: Option<c_int>,
     at: u64,
 ) {
     let accepted = result.unwrap_or(0) == 0;
-    let serial = accepted.then(|| requests.push(request, helper, signaled, at).serial);
+    let serial = accepted.then(|| requests.push(request, helper, signaled, at));
     match process::mode() {
         Some(Mode::Trace) => trace::posted(&Posted {
             queue,
@@ -719,7 +727,7 @@ fn tell(
 
 fn count(is_receive: bool, completion: &Completion, request: Option<&Outstanding>, at: u64) {
     let operation = match request {
-        Some(request) => request.operation,
+        Some(request) => request.operation(),
         None if is_receive => Operation::Receive,
         None => completed_operation(completion.opcode),
     };

@@ -16,7 +16,7 @@ pub use perfetto::{Lanes, finish, forget, start};
 
 use crate::output::{self, Buffer};
 use crate::process;
-use crate::request::{Outstanding, Request};
+use crate::request::{Helper, Outstanding, Request};
 
 /// A line of the trace: a long list of buffers has its place.
 type Line = Buffer<4096>;
@@ -43,7 +43,7 @@ impl fmt::Display for Queue {
 pub struct Posted<'a> {
     pub queue: Queue,
     pub request: &'a Request<'a>,
-    pub helper: &'static str,
+    pub helper: Helper,
     /// Its number in the queue; `None` where it was refused.
     pub serial: Option<u64>,
     /// What the call returned; `None` in a batch, whose end returns for all.

@@ -35,7 +35,7 @@ fn posted_text(line: &mut Line, event: &Posted<'_>) -> Result {
         "{}({}, context {:#x}",
         event.helper, event.queue, request.wr_id
     )?;
-    if !event.helper.starts_with("rdma_") {
+    if !event.helper.name().starts_with("rdma_") {
         write!(line, ", {}", request.operation.name())?;
         if request.operation == Operation::Other {
             write!(line, " {}", request.opcode)?;
