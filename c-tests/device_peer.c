@@ -7,8 +7,12 @@
  */
 #include "device.h"
 
+#include <rdma/rdma_verbs_ext.h>
+
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -210,6 +214,61 @@ static void killed_while_reading(void **state)
 	region_guards_hold(peer.sink);
 }
 
+/* --- the extension helpers --------------------------------------------------------- */
+
+static int read_whole(const struct peer *peer, int timeout_ms)
+{
+	return rdmax_read(peer->link->active, peer->sink->data, BYTES, peer->sink->mr,
+			  peer->greeting.addr, peer->greeting.rkey, timeout_ms);
+}
+
+static atomic_int reads_done;
+
+static void *kill_after_some_reads(void *unused)
+{
+	while (atomic_load(&reads_done) < READS)
+		usleep(100);
+	kill_peer();
+	return unused;
+}
+
+/* A read that waits for ever ends with an errno: the device gives up. */
+static void killed_while_reading_whole(void **state)
+{
+	struct peer peer;
+	pthread_t killer;
+	int error;
+
+	connect_to_peer(&peer, *state);
+	atomic_store(&reads_done, 0);
+	must(pthread_create(&killer, NULL, kill_after_some_reads, NULL));
+	while (!read_whole(&peer, -1))
+		atomic_fetch_add(&reads_done, 1);
+	error = errno;
+	must(pthread_join(killer, NULL));
+	print_message("# rdmax_read: %s, after %d reads\n", strerror(error),
+		      atomic_load(&reads_done));
+	assert_true(atomic_load(&reads_done) >= READS);
+	assert_int_equal(error, EHOSTUNREACH);
+	assert_fails(read_whole(&peer, -1), ECANCELED);
+	assert_succeeds(rdmax_drain(peer.link->active, -1), 0);
+	region_guards_hold(peer.sink);
+}
+
+/* A shorter time than the retries take: given up in time, and then drained. */
+static void killed_and_given_up(void **state)
+{
+	struct peer peer;
+
+	connect_to_peer(&peer, *state);
+	assert_succeeds(read_whole(&peer, -1), 0);
+	kill_peer();
+	assert_fails(read_whole(&peer, 50), ETIMEDOUT);
+	assert_fails(read_whole(&peer, 0), ETIMEDOUT);
+	assert_succeeds(rdmax_drain(peer.link->active, -1), 0);
+	region_deregister(peer.sink);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +276,10 @@ int main(int argc, char **argv)
 		{ "killed, then disconnected", killed_then_disconnected, device_test_begin,
 		  end, NULL },
 		{ "killed while reading", killed_while_reading, device_test_begin, end, NULL },
+		{ "killed during rdmax_read", killed_while_reading_whole, device_test_begin, end,
+		  NULL },
+		{ "killed, and rdmax_read given up", killed_and_given_up, device_test_begin, end,
+		  NULL },
 	};
 
 	if (argc == 3 && !strcmp(argv[1], "peer"))
