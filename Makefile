@@ -128,7 +128,7 @@ build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 	@rm -rf build/installed
 	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed \
 		LIBDIR=$(CURDIR)/build/installed/lib INCLUDEDIR=$(CURDIR)/build/installed/include \
-		MANDIR=$(CURDIR)/build/installed/man
+		MANDIR=$(CURDIR)/build/installed/man BINDIR=$(CURDIR)/build/installed/bin
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ \
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
@@ -148,7 +148,7 @@ tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential build/c-tests/in
 .PHONY: demo
 demo:
 	@scripts/need --quiet demo
-	@$(MAKE) --no-print-directory --silent all $(EXAMPLES)
+	@$(MAKE) --no-print-directory --silent $(LIBRARY) $(EXAMPLES)
 	@examples/demo $(SIZE)
 
 # --- installation: copies what `make` has built --------------------------------------
