@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What read_server and read_client share: the two messages that pass between
- * them, the checksum, and how both report errors and limit their waits.
+ * What the examples share: how they report errors and limit their waits, and a
+ * checksum; and the two messages that pass between read_server and read_client.
  */
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H
