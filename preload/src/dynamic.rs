@@ -54,11 +54,12 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 /// The libraries that define what is hooked.
-const LIBRARIES: [&CStr; 4] = [
+const LIBRARIES: [&CStr; 5] = [
     c"libibverbs.so.1",
     c"librdmacm.so.1",
     c"libmlx5.so.1",
     c"libefa.so.1",
+    c"libhns.so.1",
 ];
 
 fn find(name: &CStr, version: &CStr) -> *mut c_void {

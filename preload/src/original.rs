@@ -6,9 +6,10 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
 use rdma_verbs_bindings::{
-    ibv_ah, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd,
-    ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_srq, ibv_srq_init_attr,
-    rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel, sockaddr,
+    ibv_ah, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
+    ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_srq, ibv_srq_init_attr, rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param,
+    rdma_event_channel, sockaddr,
 };
 
 use crate::dynamic::Original;
@@ -53,9 +54,16 @@ impl Hook {
 
 /// The prefixes of all names below.
 pub fn has_prefix(name: &[u8]) -> bool {
-    [&b"ibv_"[..], b"rdma_", b"verbs_", b"mlx5dv_", b"efadv_"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        &b"ibv_"[..],
+        b"rdma_",
+        b"verbs_",
+        b"mlx5dv_",
+        b"efadv_",
+        b"hnsdv_",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }
 
 macro_rules! originals {
@@ -132,6 +140,9 @@ originals! {
         fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int;
         fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int;
         fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah;
+        fn ibv_create_ah_from_wc(
+            pd: *mut ibv_pd, wc: *mut c_void, grh: *mut c_void, port: u8,
+        ) -> *mut ibv_ah;
         fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int;
         fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int;
     }
@@ -147,6 +158,7 @@ originals! {
     }
     verbs "IBVERBS_1.10" {
         fn ibv_import_device(fd: c_int) -> *mut ibv_context;
+        fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd;
         fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr;
         fn ibv_unimport_mr(mr: *mut ibv_mr);
     }
@@ -213,7 +225,21 @@ originals! {
         fn mlx5dv_create_qp(
             context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
         ) -> *mut ibv_qp;
+        fn mlx5dv_create_cq(
+            context: *mut ibv_context, attributes: *mut ibv_cq_init_attr_ex, more: *mut c_void,
+        ) -> *mut ibv_cq_ex;
+        fn mlx5dv_reg_dmabuf_mr(
+            pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int,
+            more: c_int,
+        ) -> *mut ibv_mr;
         fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void;
+        fn hnsdv_create_qp(
+            context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
+        ) -> *mut ibv_qp;
+        fn efadv_create_cq(
+            context: *mut ibv_context, attributes: *mut ibv_cq_init_attr_ex, more: *mut c_void,
+            length: u32,
+        ) -> *mut ibv_cq_ex;
         fn efadv_create_qp_ex(
             context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
             length: u32,

@@ -207,6 +207,18 @@ unsafe extern "C" fn create_cq_ex(
     let original = original_or!(context, create_cq_ex, NULL as *mut ibv_cq_ex);
     let call = Call::begin();
     let cq = original(context, attributes);
+    created_completion_queue("ibv_create_cq_ex", &call, cq, attributes);
+    cq
+}
+
+/// A completion queue was made with extended attributes, also by a provider's own
+/// function.
+pub unsafe fn created_completion_queue(
+    name: &str,
+    call: &Call,
+    cq: *mut ibv_cq_ex,
+    attributes: *mut ibv_cq_init_attr_ex,
+) {
     after(|errno| {
         let Some(attributes) = attributes.as_ref() else {
             return;
@@ -221,7 +233,7 @@ unsafe extern "C" fn create_cq_ex(
             model().completions.insert(cq as u64, queue);
         }
         call.end(
-            "ibv_create_cq_ex",
+            name,
             &[
                 ("entries", Value::Number(attributes.cqe.into())),
                 ("channel", Value::Pointer(attributes.channel as usize)),
@@ -229,7 +241,6 @@ unsafe extern "C" fn create_cq_ex(
             Outcome::Object(cq as usize, errno),
         );
     });
-    cq
 }
 
 unsafe extern "C" fn create_srq_ex(

@@ -4,10 +4,13 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rdma_verbs_bindings::{ibv_context, ibv_pd, ibv_qp, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use rdma_verbs_bindings::{
+    ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_mr, ibv_pd, ibv_qp, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex,
+};
 
-use super::extended::created_pair;
-use super::verbs::new_pair;
+use super::extended::{created_completion_queue, created_pair};
+use super::verbs::{Registration, new_pair};
 use super::{Call, after};
 use crate::model::{Limits, model};
 use crate::original;
@@ -49,6 +52,64 @@ pub unsafe extern "C" fn mlx5dv_create_qp(
     let qp = original::mlx5dv_create_qp(context, attributes, more);
     created_pair("mlx5dv_create_qp", &call, qp, attributes);
     qp
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn hnsdv_create_qp(
+    context: *mut ibv_context,
+    attributes: *mut ibv_qp_init_attr_ex,
+    more: *mut c_void,
+) -> *mut ibv_qp {
+    let call = Call::begin();
+    let qp = original::hnsdv_create_qp(context, attributes, more);
+    created_pair("hnsdv_create_qp", &call, qp, attributes);
+    qp
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_create_cq(
+    context: *mut ibv_context,
+    attributes: *mut ibv_cq_init_attr_ex,
+    more: *mut c_void,
+) -> *mut ibv_cq_ex {
+    let call = Call::begin();
+    let cq = original::mlx5dv_create_cq(context, attributes, more);
+    created_completion_queue("mlx5dv_create_cq", &call, cq, attributes);
+    cq
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn efadv_create_cq(
+    context: *mut ibv_context,
+    attributes: *mut ibv_cq_init_attr_ex,
+    more: *mut c_void,
+    length: u32,
+) -> *mut ibv_cq_ex {
+    let call = Call::begin();
+    let cq = original::efadv_create_cq(context, attributes, more, length);
+    created_completion_queue("efadv_create_cq", &call, cq, attributes);
+    cq
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+    more: c_int,
+) -> *mut ibv_mr {
+    Registration {
+        name: "mlx5dv_reg_dmabuf_mr",
+        pd,
+        addr: offset as usize,
+        length,
+        start: iova,
+        access: access as u32,
+    }
+    .make(|| original::mlx5dv_reg_dmabuf_mr(pd, offset, length, iova, fd, access, more))
 }
 
 /// A key that a program makes for itself, by work requests that are not seen.

@@ -229,17 +229,17 @@ const fn registration_name(access: u32, verb: &'static str) -> &'static str {
 
 /// What all registrations have in common. The functions call one another; what they
 /// call inside is not seen.
-struct Registration {
-    name: &'static str,
-    pd: *mut ibv_pd,
-    addr: usize,
-    length: usize,
-    start: u64,
-    access: u32,
+pub struct Registration {
+    pub name: &'static str,
+    pub pd: *mut ibv_pd,
+    pub addr: usize,
+    pub length: usize,
+    pub start: u64,
+    pub access: u32,
 }
 
 impl Registration {
-    unsafe fn make(self, register: impl FnOnce() -> *mut ibv_mr) -> *mut ibv_mr {
+    pub unsafe fn make(self, register: impl FnOnce() -> *mut ibv_mr) -> *mut ibv_mr {
         let errno = Errno::now();
         let Some(_busy) = Busy::enter() else {
             return register();
@@ -386,6 +386,21 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
         access: asked.access as u32,
     }
     .make(register)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
+    let call = Call::begin();
+    let pd = original::ibv_import_pd(context, handle);
+    after(|errno| {
+        model().alive(pd as usize);
+        call.end(
+            "ibv_import_pd",
+            &[("context", Value::Pointer(context as usize))],
+            Outcome::Object(pd as usize, errno),
+        );
+    });
+    pd
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -906,6 +921,19 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void)
             Outcome::Object(ah as usize, errno),
         );
     });
+    ah
+}
+
+/// Whether it calls the one above depends on how libibverbs was built.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut c_void,
+    grh: *mut c_void,
+    port: u8,
+) -> *mut ibv_ah {
+    let ah = original::ibv_create_ah_from_wc(pd, wc, grh, port);
+    after(|_| model().alive(ah as usize));
     ah
 }
 
