@@ -100,6 +100,22 @@ pub mod counting {
         bad: *mut *mut ibv_send_wr,
     ) -> c_int {
         let result = original::<PostSend>(&slot::<N>().post_send)(qp, wr, bad);
+        if result != 0 || wr.is_null() || !(*wr).next.is_null() {
+            return sent(wr, bad, result);
+        }
+        // Most calls post one request.
+        let bytes = length((*wr).sg_list, (*wr).num_sge);
+        let counters = stat::counters();
+        count(
+            counters.of(Operation::of_request((*wr).opcode)),
+            bytes,
+            true,
+        );
+        result
+    }
+
+    #[cold]
+    unsafe fn sent(wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr, result: c_int) -> c_int {
         let counters = stat::counters();
         each_request!(wr, bad, result, |request, accepted| count(
             counters.of(Operation::of_request(request.opcode)),
