@@ -2,7 +2,7 @@
 #
 #   make            the library, in build/
 #   make demo       an RDMA read between two processes, verified (SIZE=1M)
-#   make check      all tests
+#   make check      the tests (SUITES="unit fake" for some)
 #   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
 #   make uninstall  the same variables
 #   make generated  renews the generated files in the source tree
