@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -134,6 +135,15 @@ static int release(void **state)
 	return 0;
 }
 
+/* Events that nobody has read: raised between the arming and the poll that found all. */
+static unsigned int unread_events(void)
+{
+	int unread;
+
+	assert_int_equal(ioctl(queue.pipe[0], FIONREAD, &unread), 0);
+	return (unsigned int)unread;
+}
+
 /* What went wrong in a thread; cmocka's assertions work only in the first. */
 static atomic_int faults;
 
@@ -168,7 +178,8 @@ static void one_posts_one_waits(void **state)
 	}
 	pthread_join(poster, NULL);
 	assert_int_equal(atomic_load(&faults), 0);
-	assert_int_equal(atomic_load(&queue.acknowledged), atomic_load(&queue.events));
+	assert_int_equal(atomic_load(&queue.acknowledged) + unread_events(),
+			 atomic_load(&queue.events));
 }
 
 enum { STOP = 0 };
