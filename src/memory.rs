@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registration of memory regions.
-// The access flags are small; C passes them as int.
-#![allow(clippy::cast_possible_wrap)]
+// The access flags are small; C passes them as int. The rest of the library is optimised
+// for size, this for speed.
+#![allow(clippy::cast_possible_wrap, clippy::inline_always)]
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -23,6 +24,7 @@ pub const REMOTE_WRITE: c_int = MESSAGES | IBV_ACCESS_REMOTE_WRITE as c_int;
 ///
 /// # Safety
 /// `id` is NULL or points to an `rdma_cm_id`.
+#[inline(always)]
 pub unsafe fn register(
     id: *mut rdma_cm_id,
     addr: *mut c_void,

@@ -41,9 +41,9 @@ pub unsafe fn recvv(
         sg_list: elements,
         num_sge: count,
     };
-    let mut bad = ptr::null_mut();
+    let mut bad = MaybeUninit::uninit();
     // SAFETY: as the caller promises; the request is valid.
-    unsafe { submit_recv(id, &raw mut request, &raw mut bad) }
+    unsafe { submit_recv(id, &raw mut request, bad.as_mut_ptr()) }
 }
 
 /// Hands a list of receives to the shared receive queue of `id` where it has one, else
@@ -269,14 +269,25 @@ pub fn request(
     count: c_int,
     flags: c_int,
 ) -> ibv_send_wr {
-    // SAFETY: integers and pointers only, for which zeros are valid.
-    let mut request: ibv_send_wr = unsafe { mem::zeroed() };
-    request.wr_id = context as u64;
-    request.sg_list = elements;
-    request.num_sge = count;
-    request.opcode = opcode;
-    request.send_flags = flags as c_uint;
-    request
+    // In the order of the fields, so that what is named is not zeroed first.
+    const UNNAMED: usize = mem::offset_of!(ibv_send_wr, wr);
+    let mut request = MaybeUninit::<ibv_send_wr>::uninit();
+    let to = request.as_mut_ptr();
+    // SAFETY: all of the request is written, its integers and pointers, for which zeros
+    // are valid.
+    unsafe {
+        (&raw mut (*to).wr_id).write(context as u64);
+        (&raw mut (*to).next).write(ptr::null_mut());
+        (&raw mut (*to).sg_list).write(elements);
+        (&raw mut (*to).num_sge).write(count);
+        (&raw mut (*to).opcode).write(opcode);
+        (&raw mut (*to).send_flags).write(flags as c_uint);
+        (&raw mut (*to).__bindgen_anon_1.imm_data).write(0);
+        to.byte_add(UNNAMED)
+            .cast::<u8>()
+            .write_bytes(0, mem::size_of::<ibv_send_wr>().wrapping_sub(UNNAMED));
+        request.assume_init()
+    }
 }
 
 /// Posts one send-side request.
@@ -286,9 +297,9 @@ pub fn request(
 #[inline(always)]
 pub unsafe fn post(id: *mut rdma_cm_id, request: *mut ibv_send_wr) -> Result<c_int, Failure> {
     not_null(id, c"id")?;
-    let mut bad = ptr::null_mut();
+    let mut bad = MaybeUninit::uninit();
     // SAFETY: `id` is not NULL, so it is valid; the rest is as the caller promises.
-    unsafe { submit(id, request, &raw mut bad) }
+    unsafe { submit(id, request, bad.as_mut_ptr()) }
 }
 
 /// Hands a list of requests to the queue pair of `id`. Where one is refused, the
