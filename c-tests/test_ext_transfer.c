@@ -399,6 +399,36 @@ static void signals_do_not_end_it(void **state)
 	alarm(LIMIT_SECONDS);
 }
 
+/* Not before the waiting thread has met some signals. */
+static void *complete_after_signals(void *unused)
+{
+	while (signals < 3)
+		usleep(1000);
+	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
+	return unused;
+}
+
+/* What a call has got over leaves no trace in errno. */
+static void signals_leave_errno_alone(void **state)
+{
+	sigset_t alarm_only;
+	pthread_t thread;
+
+	(void)state;
+	signals = 0;
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, complete_after_signals, NULL), 0);
+	pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+	every(10);
+	assert_succeeds(transfer(LENGTH, -1), 0);
+	every(0);
+	pthread_join(thread, NULL);
+	signal(SIGALRM, SIG_DFL);
+	alarm(LIMIT_SECONDS);
+}
+
 /* --- draining ----------------------------------------------------------------------------------- */
 
 static struct ibv_sge element = { .addr = 1, .length = 1 };
@@ -611,6 +641,7 @@ int main(void)
 		BOTH(an_earlier_request_fails),
 		BOTH(a_completion_of_the_program),
 		BOTH(signals_do_not_end_it),
+		BOTH(signals_leave_errno_alone),
 		ONE(drains),
 		ONE(drains_in_error),
 		ONE(drains_full_queues),

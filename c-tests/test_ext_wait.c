@@ -466,9 +466,11 @@ static void *take_until_stopped(void *unused)
 {
 	while (!atomic_load(&stop)) {
 		struct ibv_wc wc;
-		int found = side->one(&ext.id, &wc, 5);
+		int found;
 
-		if (found < 0)
+		errno = UNTOUCHED;
+		found = side->one(&ext.id, &wc, 5);
+		if (found < 0 || errno != UNTOUCHED)
 			atomic_fetch_add(&faults, 1);
 		if (found == 1)
 			atomic_fetch_add(&seen[wc.wr_id], 1);

@@ -259,6 +259,16 @@ pub fn accepted(operation: &'static CStr, returned: c_int) -> Result<c_int, Fail
     Ok(returned)
 }
 
+/// Makes a call that may get over failures of others: if it succeeds, errno is as it was.
+pub fn undisturbed(call: impl FnOnce() -> Result<c_int, Failure>) -> Result<c_int, Failure> {
+    let before = get();
+    let result = call();
+    if result.is_ok() {
+        set(before);
+    }
+    result
+}
+
 /// A value that a helper returns to C.
 pub trait Returned: Sized {
     /// What the helper returns when it failed.

@@ -19,7 +19,7 @@ use super::deadline::Deadline;
 use super::limits::capacity;
 use super::own_request::{new_wr_id, own_request, post_one};
 use super::waiting::Queue;
-use crate::errno::{Failure, accepted, not_null};
+use crate::errno::{Failure, accepted, not_null, undisturbed};
 use crate::post::recvv;
 
 /// Returns when no request of `id` is outstanding.
@@ -45,7 +45,7 @@ pub unsafe fn drain(id: *mut rdma_cm_id, milliseconds: c_int) -> Result<c_int, F
             // Receives of a shared queue are not the queue pair's.
             recv: Marker::new((*qp).recv_cq, capacity.max_recv_wr != 0 && !shared)?,
         };
-        drain.run(&mut Deadline::after(milliseconds))
+        undisturbed(|| drain.run(&mut Deadline::after(milliseconds)))
     }
 }
 

@@ -14,7 +14,7 @@ use super::deadline::Deadline;
 use super::limits::max_message;
 use super::own_request::{is_own, new_wr_id, own_request, post_one};
 use super::waiting::{Queue, Side};
-use crate::errno::{Failure, not_null};
+use crate::errno::{Failure, not_null, undisturbed};
 use crate::post::{lkey, lkey_or_none};
 
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ pub unsafe fn transfer(
             element,
             rest: buffers.length,
         };
-        transfer.run(&mut Deadline::after(milliseconds))
+        undisturbed(|| transfer.run(&mut Deadline::after(milliseconds)))
     }
 }
 

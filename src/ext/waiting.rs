@@ -9,7 +9,7 @@ use rdma_verbs_bindings::{ibv_comp_channel, ibv_cq, ibv_wc, rdma_cm_id};
 
 use super::deadline::Deadline;
 use crate::completion::{arm, poll, wait};
-use crate::errno::{Failure, Name, not_null};
+use crate::errno::{Failure, Name, not_null, undisturbed};
 
 /// Which of the two queues of an id.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ pub unsafe fn take(
         if entries <= 0 {
             return Err(Failure::Count(entries));
         }
-        queue.wait(entries, wc, &mut Deadline::after(milliseconds))
+        undisturbed(|| queue.wait(entries, wc, &mut Deadline::after(milliseconds)))
     }
 }
 
