@@ -3,6 +3,7 @@
 #   make            the library, in build/
 #   make demo       an RDMA read between two processes, verified (SIZE=1M)
 #   make check      the tests (SUITES="unit fake" for some)
+#   make bench      the benchmarks
 #   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
 #   make uninstall  the same variables
 #   make generated  renews the generated files in the source tree
@@ -133,7 +134,7 @@ build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
 
-SUITES ?= unit generated fake differential oracle header layout consumers abi sanitizers man docs vm preload device preload_device
+SUITES ?= unit generated fake differential oracle header layout consumers abi instructions sanitizers man docs vm preload device preload_device
 
 .PHONY: check
 check:
@@ -202,6 +203,7 @@ uninstall:
 	cd $(MAN_TO) && rm -f $(patsubst man/%,man3/%rs,$(MAN3)) $(patsubst man/%,man7/%,$(MAN7))
 
 include preload/preload.mk
+include bench/bench.mk
 
 .PHONY: generated
 generated:
