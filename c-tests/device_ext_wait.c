@@ -230,31 +230,52 @@ static void loses_and_duplicates_nothing(void **state)
 
 /* --- an event loop -------------------------------------------------------------------------- */
 
+enum { ROUNDS = 200, AT_ONCE_IN_LOOP = 2 };
+
+/* Both queues of an id; the completions of the other one are taken in some other way. */
+static const struct side {
+	int (*many)(struct rdma_cm_id *, struct ibv_wc *, int, int);
+	int (*fd)(struct rdma_cm_id *);
+	int receives;
+} sends = { rdmax_get_send_comps, rdmax_send_comp_fd, 0 },
+  receives = { rdmax_get_recv_comps, rdmax_recv_comp_fd, 1 };
+
+/* One message, whose completions are there when this returns or, on our side, will be. */
+static void pass_to(const struct side *side, struct link *link, uint64_t context)
+{
+	pass_message(link, context);
+	if (side->receives)
+		take_send(link->active, context, IBV_WC_SUCCESS);
+	else
+		take_recv(link->passive, context, IBV_WC_SUCCESS);
+}
+
 static void event_loop(void **state)
 {
-	enum { ROUNDS = 200 };
 	struct link *link = connected(state);
+	const struct side *side = link->parameter;
+	struct rdma_cm_id *id = side->receives ? link->passive : link->active;
 	struct epoll_event event = { .events = EPOLLIN };
 	int loop = epoll_create1(0), wakeups = 0;
-	struct ibv_wc wc[AT_ONCE];
+	struct ibv_wc wc[AT_ONCE_IN_LOOP];
 	uint64_t next = 0;
 
-	must(epoll_ctl(loop, EPOLL_CTL_ADD, rdmax_recv_comp_fd(link->passive), &event));
-	assert_succeeds(rdmax_get_recv_comps(link->passive, wc, AT_ONCE, 0), 0);
+	assert_int_equal(side->fd(id), (side->receives ? id->recv_cq_channel :
+							 id->send_cq_channel)->fd);
+	must(epoll_ctl(loop, EPOLL_CTL_ADD, side->fd(id), &event));
+	assert_succeeds(side->many(id, wc, AT_ONCE_IN_LOOP, 0), 0);
 	for (uint64_t round = 0; round < ROUNDS; round++) {
 		uint64_t target = next + round % 5 + 1;
 
-		for (uint64_t i = next; i < target; i++) {
-			pass_message(link, i);
-			take_send(link->active, i, IBV_WC_SUCCESS);
-		}
+		for (uint64_t i = next; i < target; i++)
+			pass_to(side, link, i);
 		while (next < target) {
 			int found;
 
 			/* It wakes up for each: a wake-up that is lost ends the test. */
 			assert_int_equal(epoll_wait(loop, &event, 1, 5000), 1);
 			wakeups++;
-			while ((found = rdmax_get_recv_comps(link->passive, wc, 2, 0)) > 0)
+			while ((found = side->many(id, wc, AT_ONCE_IN_LOOP, 0)) > 0)
 				for (int i = 0; i < found; i++)
 					assert_int_equal(wc[i].wr_id, next++);
 			assert_int_equal(found, 0);
@@ -272,6 +293,25 @@ static void on_signal(int number)
 	(void)number;
 }
 
+/* How often a wait was interrupted, which does not make it shorter. */
+static int interruptions_of_a_wait(struct link *link)
+{
+	const double whole = 300;
+	double started = now_ms(), left;
+	int interruptions = 0, result = -1;
+	struct ibv_wc wc;
+
+	while (result < 0 && (left = started + whole - now_ms()) > 0) {
+		result = rdmax_get_recv_comp(link->passive, &wc, (int)left + 1);
+		if (result < 0)
+			assert_int_equal(errno, EINTR);
+		interruptions += result < 0;
+	}
+	assert_true(result <= 0);
+	assert_true(now_ms() - started >= whole);
+	return interruptions;
+}
+
 /* A timer that goes off again and again; the program waits on for what remains. */
 static void signals_and_what_remains(void **state)
 {
@@ -282,25 +322,16 @@ static void signals_and_what_remains(void **state)
 		.it_value = { .tv_nsec = 20000000 },
 		.it_interval = { .tv_nsec = 20000000 },
 	};
-	const double whole = 300;
-	double started, left;
-	int interruptions = 0, result = -1;
-	struct ibv_wc wc;
 	timer_t timer;
+	int tries = 0;
 
 	must(sigaction(SIGUSR1, &action, NULL));
 	must(timer_create(CLOCK_MONOTONIC, &event, &timer));
 	must(timer_settime(timer, 0, &interval, NULL));
-	started = now_ms();
-	while (result < 0 && (left = started + whole - now_ms()) > 0) {
-		result = rdmax_get_recv_comp(link->passive, &wc, (int)left + 1);
-		interruptions += result < 0 && errno == EINTR;
-		if (result < 0 && errno != EINTR)
-			break;
-	}
+	/* On a busy machine the signals may come all at once, but not each time. */
+	while (interruptions_of_a_wait(link) < 3)
+		assert_true(++tries < TRIES);
 	must(timer_delete(timer));
-	assert_true(result <= 0 && interruptions > 2);
-	assert_true(now_ms() - started >= whole);
 	/* The queue is armed all the while, and nothing is lost. */
 	pass_message(link, 1);
 	take_both(link, 1, -1);
@@ -313,7 +344,8 @@ int main(void)
 		DEVICE_TEST(ends_with_the_completion),
 		DEVICE_TEST(leaves_the_channel_as_it_is),
 		DEVICE_TEST(loses_and_duplicates_nothing),
-		DEVICE_TEST(event_loop),
+		DEVICE_TEST_OF("event_loop (send)", event_loop, &sends),
+		DEVICE_TEST_OF("event_loop (recv)", event_loop, &receives),
 		DEVICE_TEST(signals_and_what_remains),
 	};
 

@@ -12,7 +12,7 @@
 #define RKEY UINT32_C(0xfedcba98)
 #define MARK UINT64_C(0x72646d78)	/* of the library's own requests */
 
-enum { LENGTH = 100, LIMIT_SECONDS = 60 };
+enum { LENGTH = 100, TRIES = 10, LIMIT_SECONDS = 60 };
 
 static const struct direction {
 	int (*transfer)(struct rdma_cm_id *, void *, size_t, struct ibv_mr *, uint64_t, uint32_t,
@@ -383,18 +383,30 @@ static void every(int milliseconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* They do not end the call, and do not make it longer. */
-static void signals_do_not_end_it(void **state)
+/* They do not end the call. How long it took. */
+static double time_with_signals(void)
 {
 	double started = now_ms();
 
-	(void)state;
+	signals = 0;
 	every(10);
 	assert_fails(transfer(LENGTH, 100), ETIMEDOUT);
 	every(0);
-	assert_true(signals >= 3);
-	assert_true(now_ms() - started >= 100);
-	assert_true(now_ms() - started < 1000);
+	return now_ms() - started;
+}
+
+/* They do not make it longer either. A busy machine may, or deliver few of them. */
+static void signals_do_not_end_it(void **state)
+{
+	int tries = 0;
+	double took;
+
+	(void)state;
+	do {
+		assert_true(tries++ < TRIES);
+		took = time_with_signals();
+		assert_true(took >= 100);
+	} while (signals < 3 || took >= 200);
 	signal(SIGALRM, SIG_DFL);
 	alarm(LIMIT_SECONDS);
 }

@@ -147,6 +147,40 @@ static void ends_in_time(void **state)
 	}
 }
 
+/*
+ * Another thread takes the event, and no more than one of the completions that are behind it:
+ * for the rest there is no event, and the queue is not armed.
+ */
+static int (*poll_cq)(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+static int completions_left;
+
+static int poll_before_the_event_is_taken(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	int found = poll_cq(cq, entries, wc);
+
+	if (side->queue->polls == 2) {	/* the last one before the wait */
+		side->queue->armed = 0;
+		for (int i = 0; i < completions_left; i++)
+			ext_complete(side->queue, 9, IBV_WC_SUCCESS);
+	}
+	return found;
+}
+
+/* They are found when the time is over at the latest; if there is none, the queue is armed. */
+static void finds_what_another_thread_has_left(void **state)
+{
+	(void)state;
+	poll_cq = ext.whole.context.ops.poll_cq;
+	ext.whole.context.ops.poll_cq = poll_before_the_event_is_taken;
+	for (completions_left = 0; completions_left < 2; completions_left++) {
+		struct ibv_wc wc;
+
+		side->queue->polls = 0;
+		assert_succeeds(side->one(&ext.id, &wc, 1), completions_left);
+		assert_int_equal(side->queue->armed, !completions_left);
+	}
+}
+
 /* --- many at once ----------------------------------------------------------------------- */
 
 static void takes_many(void **state)
@@ -359,7 +393,7 @@ static void limit(void)
 /* Passed on, with the queue armed; the program waits on for the time that remains. */
 static void interrupted(void **state)
 {
-	static const int timeouts[] = { -1, 1000 };
+	static const int timeouts[] = { -1, LIMIT_SECONDS * 1000 };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(timeouts); i++) {
@@ -374,14 +408,14 @@ static void interrupted(void **state)
 	}
 }
 
-static void waits_on_for_what_remains(void **state)
+/* How often a wait was interrupted; none of it takes less than the whole time. */
+static int interruptions_of_a_wait(void)
 {
 	const double whole = 150;
 	double started = now_ms(), left;
 	int result = -1, interruptions = 0;
 	struct ibv_wc wc;
 
-	(void)state;
 	every(20);
 	while ((left = started + whole - now_ms()) > 0) {
 		result = side->one(&ext.id, &wc, (int)left + 1);
@@ -393,7 +427,17 @@ static void waits_on_for_what_remains(void **state)
 	limit();
 	assert_true(result <= 0);
 	assert_true(now_ms() >= started + whole);
-	assert_true(interruptions >= 3);
+	return interruptions;
+}
+
+/* On a busy machine the signals may come all at once, but not each time. */
+static void waits_on_for_what_remains(void **state)
+{
+	int tries = 0;
+
+	(void)state;
+	while (interruptions_of_a_wait() < 3)
+		assert_true(++tries < TRIES);
 }
 
 /* --- random arrivals ---------------------------------------------------------------------- */
@@ -517,6 +561,7 @@ int main(void)
 		BOTH(tries),
 		BOTH(takes_stale_events),
 		BOTH(ends_in_time),
+		BOTH(finds_what_another_thread_has_left),
 		BOTH(takes_many),
 		BOTH(refuses_counts),
 		BOTH(polls_fail),

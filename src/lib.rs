@@ -23,7 +23,8 @@
 //! There is no state but the logger's, which is set once when the library is loaded, and
 //! one counter.
 //! Each function may be called from any thread at any time; the verbs below it are
-//! thread-safe. errno is per thread.
+//! thread-safe. Three of [`ext`] take what completes for themselves, and say so. errno is per
+//! thread.
 #![cfg_attr(not(test), no_std)]
 
 mod completion;

@@ -48,6 +48,11 @@ impl Deadline {
         self.nanoseconds();
     }
 
+    /// No time remains from now on; whether there was none from the start.
+    pub fn expire(&mut self) -> bool {
+        mem::replace(&mut self.milliseconds, 0) == 0
+    }
+
     pub fn has_passed(&mut self) -> bool {
         self.nanoseconds() == Some(0)
     }
@@ -107,6 +112,17 @@ mod tests {
         assert_eq!(first, Some(i64::from(c_int::MAX).wrapping_mul(NS_PER_MS)));
         assert!(second < first);
         assert!(!deadline.has_passed());
+    }
+
+    #[test]
+    fn what_has_expired_has_passed() {
+        for milliseconds in [1, c_int::MAX] {
+            let mut deadline = Deadline::after(milliseconds);
+            assert!(!deadline.expire());
+            assert!(deadline.has_passed());
+            assert!(deadline.expire());
+        }
+        assert!(Deadline::after(0).expire());
     }
 
     #[test]
