@@ -34,7 +34,7 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults behave lookup cost direct)
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults behave lookup cost direct unusual)
 
 tests: preload $(PRELOAD_TESTS)
 
@@ -48,17 +48,22 @@ build/c-tests/preload/lookup: c-tests/preload/lookup.c
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ -ldl
 
-build/c-tests/preload/fake/libibverbs.so.1: c-tests/preload/fake_ibverbs.c c-tests/preload/fake_ibverbs.map
+build/c-tests/preload/fake/libibverbs.so.1: c-tests/preload/fake_ibverbs.c c-tests/preload/fake.h \
+		c-tests/preload/fake_ibverbs.map
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ \
 		-Wl,-soname,$(@F) -Wl,--version-script=c-tests/preload/fake_ibverbs.map
 
-build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c
+build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c c-tests/preload/fake_mlx5.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
 
 build/c-tests/preload/cost: c-tests/preload/cost.c build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 -O2 -g $(WARNINGS) $^ -o $@
+
+build/c-tests/preload/unusual: c-tests/preload/unusual.c build/c-tests/preload/fake/libibverbs.so.1 \
+		build/c-tests/preload/fake/libmlx5.so.1
+	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-rpath,'$$ORIGIN/fake'
 
 build/c-tests/preload/direct: c-tests/preload/direct.c build/c-tests/preload/fake/libmlx5.so.1
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'

@@ -39,6 +39,7 @@ static void once(int count)
 	struct loop loop;
 
 	open_connected(&loop);
+	strcpy(loop.memory, "payload");
 	writes(&loop, count);
 	loop_stop(&loop);
 	loop_close(&loop);
@@ -105,6 +106,44 @@ static void is_terminated(void)
 	open_connected(&loop);
 	writes(&loop, 5);
 	raise(SIGTERM);
+}
+
+/* Between signals, it goes on. */
+static void is_asked(void)
+{
+	struct loop loop;
+
+	open_connected(&loop);
+	writes(&loop, 5);
+	raise(SIGUSR1);
+	writes(&loop, 2);
+	loop_stop(&loop);
+	loop_close(&loop);
+}
+
+static void on_signal(int number)
+{
+	printf("signal %d\n", number);
+}
+
+/* SIGUSR1 means something to the program: it is handled, ignored, waited for. */
+static void uses_the_signal(void)
+{
+	sigset_t one;
+	int number;
+
+	signal(SIGUSR1, on_signal);
+	once(1);
+	raise(SIGUSR1);
+	signal(SIGUSR1, SIG_IGN);
+	raise(SIGUSR1);
+	signal(SIGUSR1, on_signal);
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	require(!sigprocmask(SIG_BLOCK, &one, NULL), "sigprocmask");
+	raise(SIGUSR1);
+	require(!sigwait(&one, &number), "sigwait");
+	printf("waited for %d\n", number);
 }
 
 static void *wait_for_ever(void *loop)
@@ -182,13 +221,9 @@ static void keeps_errno(void)
 	loop_close(&loop);
 }
 
-/* Extended queue pairs and completion queues. */
-static void extended(void)
+/* The queue pair of a loop becomes an extended one. */
+static struct ibv_qp_ex *open_extended(struct loop *loop, struct ibv_cq *cq)
 {
-	struct ibv_cq_init_attr_ex cq_attributes = {
-		.cqe = 16,
-		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN,
-	};
 	struct ibv_qp_init_attr_ex attributes = {
 		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2,
 			 .max_recv_sge = 1, .max_inline_data = 32 },
@@ -196,12 +231,91 @@ static void extended(void)
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
 				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		.pd = loop->pd,
+		.send_cq = cq,
+		.recv_cq = cq,
 	};
-	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 	};
+
+	require(!ibv_destroy_qp(loop->qp), "ibv_destroy_qp");
+	loop->qp = ibv_create_qp_ex(loop->context, &attributes);
+	require(loop->qp != NULL, "ibv_create_qp_ex");
+	loop->cap = attributes.cap;
+	require(!ibv_modify_qp(loop->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						IBV_QP_ACCESS_FLAGS),
+		"INIT");
+	loop_connect(loop);
+	return ibv_qp_to_qp_ex(loop->qp);
+}
+
+/* A batch that is refused, and a request that the classic call refuses. */
+static void refused(void)
+{
+	struct ibv_sge buffers[64] = { 0 };
+	struct ibv_send_wr request;
+	struct ibv_qp_ex *qp;
+	struct loop loop;
+
+	loop_open(&loop, IBV_QPT_RC);
+	qp = open_extended(&loop, loop.cq);
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	/* More than the queue takes, however the device rounds its depth. */
+	for (unsigned int i = 0; i < 4 * loop.cap.max_send_wr; i++) {
+		ibv_wr_rdma_write(qp, loop.far_mr->rkey, (uintptr_t)loop.far);
+		ibv_wr_set_sge(qp, loop.mr->lkey, (uintptr_t)loop.memory, 16);
+	}
+	printf("batch of %u: %s\n", 4 * loop.cap.max_send_wr,
+	       ibv_wr_complete(qp) ? "refused" : "taken");
+	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffers[0]);
+	request.num_sge = (int)loop.cap.max_send_sge + 1;
+	require(request.num_sge <= 64, "max_send_sge");
+	printf("request: %s\n", loop_send(&loop, &request) ? "refused" : "taken");
+	writes(&loop, 1);
+	loop_stop(&loop);
+	loop_close(&loop);
+}
+
+static void *take_completions(void *loop)
+{
+	for (int i = 0; i < 500; i++)
+		require(loop_wait(loop).status == IBV_WC_SUCCESS, "status");
+	return NULL;
+}
+
+/* The classic calls on an extended queue pair: one thread posts, another polls. */
+static void classic_on_extended(void)
+{
+	struct ibv_send_wr request;
+	struct ibv_sge buffer;
+	pthread_t thread;
+	struct loop loop;
+
+	loop_open(&loop, IBV_QPT_RC);
+	open_extended(&loop, loop.cq);
+	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
+	require(!pthread_create(&thread, NULL, take_completions, &loop), "pthread_create");
+	for (int i = 0; i < 500; i++) {
+		request.wr_id = (uint64_t)i;
+		while (loop_send(&loop, &request))
+			require(errno == ENOMEM || errno == EAGAIN || !errno, "ibv_post_send");
+	}
+	pthread_join(thread, NULL);
+	loop_stop(&loop);
+	loop_close(&loop);
+}
+
+/* Extended queue pairs and completion queues. */
+static void extended(void)
+{
+	struct ibv_cq_init_attr_ex cq_attributes = {
+		.cqe = 16,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN,
+	};
+	struct ibv_poll_cq_attr none = { 0 };
 	struct ibv_cq_ex *cq;
 	struct ibv_qp_ex *qp;
 	struct loop loop;
@@ -210,16 +324,7 @@ static void extended(void)
 	loop_open(&loop, IBV_QPT_RC);
 	cq = ibv_create_cq_ex(loop.context, &cq_attributes);
 	require(cq != NULL, "ibv_create_cq_ex");
-	attributes.pd = loop.pd;
-	attributes.send_cq = attributes.recv_cq = ibv_cq_ex_to_cq(cq);
-	require(!ibv_destroy_qp(loop.qp), "ibv_destroy_qp");
-	loop.qp = ibv_create_qp_ex(loop.context, &attributes);
-	require(loop.qp != NULL, "ibv_create_qp_ex");
-	require(!ibv_modify_qp(loop.qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS),
-		"INIT");
-	loop_connect(&loop);
-	qp = ibv_qp_to_qp_ex(loop.qp);
+	qp = open_extended(&loop, ibv_cq_ex_to_cq(cq));
 
 	ibv_wr_start(qp);
 	qp->wr_id = 1;
@@ -284,6 +389,14 @@ int main(int argc, char **argv)
 		keeps_errno();
 	else if (!strcmp(name, "extended"))
 		extended();
+	else if (!strcmp(name, "refused"))
+		refused();
+	else if (!strcmp(name, "classic-on-extended"))
+		classic_on_extended();
+	else if (!strcmp(name, "asked"))
+		is_asked();
+	else if (!strcmp(name, "uses-the-signal"))
+		uses_the_signal();
 	else
 		return 2;
 	return 0;

@@ -7,14 +7,11 @@
  * provider of fake_ibverbs.c, which costs nothing. Prints the best of many rounds;
  * with limits, fails where one is exceeded.
  */
-#include <infiniband/verbs.h>
+#include "fake.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-/* The provider's own, of fake_ibverbs.c. */
-const struct ibv_context_ops *fake_ops(void);
 
 enum { CALLS = 20000, ROUNDS = 200 };
 

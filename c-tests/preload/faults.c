@@ -123,6 +123,42 @@ static void read_only(bool faulty)
 	loop_close(&loop);
 }
 
+/* What the peer sends back is written to local memory. */
+static void fetch_into_read_only(bool faulty, enum ibv_wr_opcode opcode, uint32_t length)
+{
+	struct loop loop;
+	struct ibv_sge buffer;
+	struct ibv_send_wr request;
+	struct ibv_mr *mr;
+
+	open_connected(&loop);
+	mr = ibv_reg_mr(loop.pd, loop.memory, LOOP_BYTES, faulty ? 0 : IBV_ACCESS_LOCAL_WRITE);
+	require(mr != NULL, "ibv_reg_mr");
+	request = loop_request(&loop, opcode, &buffer);
+	buffer.lkey = mr->lkey;
+	buffer.length = length;
+	if (opcode != IBV_WR_RDMA_READ) {
+		request.wr.atomic.remote_addr = (uintptr_t)loop.far;
+		request.wr.atomic.rkey = loop.far_mr->rkey;
+		request.wr.atomic.compare_add = 1;
+	}
+	if (!loop_send(&loop, &request))
+		loop_wait(&loop);
+	loop_stop(&loop);
+	require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+	loop_close(&loop);
+}
+
+static void read_into_read_only(bool faulty)
+{
+	fetch_into_read_only(faulty, IBV_WR_RDMA_READ, 16);
+}
+
+static void atomic_into_read_only(bool faulty)
+{
+	fetch_into_read_only(faulty, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+}
+
 static void no_key(bool faulty)
 {
 	struct loop loop;
@@ -365,6 +401,15 @@ static void null_object(bool faulty)
 	stop_and_close(&loop);
 }
 
+/* The device could not be opened, which nobody looked at. */
+static void null_context(bool faulty)
+{
+	struct ibv_context *context = faulty ? NULL : loop_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+
+	require(pd && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "ibv_close_device");
+}
+
 static void destroyed_twice(bool faulty)
 {
 	struct loop loop;
@@ -398,6 +443,8 @@ static const struct {
 	{ "deregistered-key", "local-buffer", deregistered_key },
 	{ "other-domain", "local-buffer", other_domain },
 	{ "read-only", "local-access", read_only },
+	{ "read-into-read-only", "local-access", read_into_read_only },
+	{ "atomic-into-read-only", "local-access", atomic_into_read_only },
 	{ "no-key", "no-key", no_key },
 	{ "inline-size", "inline-size", inline_size },
 	{ "buffer-count", "sge-count", buffer_count },
@@ -412,6 +459,7 @@ static const struct {
 	{ "unacked-events", "unacked-events", unacked_events },
 	{ "missing-arm", "missing-arm", missing_arm },
 	{ "null-object", "null-object", null_object },
+	{ "null-context", "null-object", null_context },
 	{ "destroyed-twice", "destroyed", destroyed_twice },
 	{ "leaked-region", "leaked-region", leaked_region },
 };

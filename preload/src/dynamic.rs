@@ -54,10 +54,11 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 /// The libraries that define what is hooked.
-const LIBRARIES: [&CStr; 5] = [
+const LIBRARIES: [&CStr; 6] = [
     c"libibverbs.so.1",
     c"librdmacm.so.1",
     c"libmlx5.so.1",
+    c"libmlx4.so.1",
     c"libefa.so.1",
     c"libhns.so.1",
 ];
@@ -68,13 +69,13 @@ fn find(name: &CStr, version: &CStr) -> *mut c_void {
     };
     let look = |handle| {
         // SAFETY: the C library's functions, a valid handle, and C strings. The
-        // version matters: libibverbs has an older function of many a name.
+        // version matters: libibverbs has an older function of many a name. An empty
+        // one makes glibc compare it with a name that is not there.
         unsafe {
-            let found = dlvsym(handle, name.as_ptr(), version.as_ptr());
-            if found.is_null() && version.is_empty() {
+            if version.is_empty() {
                 dlsym(handle, name.as_ptr())
             } else {
-                found
+                dlvsym(handle, name.as_ptr(), version.as_ptr())
             }
         }
     };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library knows about the program's objects.
 
+use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 use rdma_verbs_bindings::{
-    IBV_QPS_ERR, IBV_QPS_RESET, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_srq,
+    IBV_QPS_ERR, IBV_QPS_RESET, IBV_TRANSPORT_IWARP, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp,
+    ibv_qp_cap, ibv_srq, ibv_transport_type,
 };
 
 use crate::check::stack::Stack;
@@ -66,6 +68,8 @@ pub struct Region {
 }
 
 /// A queue pair.
+// Four facts that have nothing to do with one another.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Default)]
 pub struct Pair {
     pub qp: usize,
@@ -79,6 +83,8 @@ pub struct Pair {
     /// What the provider granted; `None` where the creation was not seen.
     pub limits: Option<Limits>,
     pub all_signaled: bool,
+    /// The kernel connects it, and libibverbs is not told of its states.
+    pub iwarp: bool,
     pub send: Requests,
     pub recv: Requests,
     /// A completion said that the queue pair is in error.
@@ -89,6 +95,17 @@ pub struct Pair {
     pub extended: bool,
     /// The batch in the making.
     pub batch: Vec<Building>,
+}
+
+/// Whether a device speaks iWARP.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
+    /// In `struct ibv_device`, after two pointers and the type of its node.
+    const OFFSET: usize = 2 * size_of::<usize>() + size_of::<c_int>();
+    let device = (*context).device.cast::<u8>();
+    !device.is_null() && *device.add(OFFSET).cast::<ibv_transport_type>() == IBV_TRANSPORT_IWARP
 }
 
 /// What a queue pair was granted.
@@ -129,15 +146,15 @@ impl Building {
 }
 
 impl Pair {
-    /// The state as libibverbs keeps it.
-    pub fn state(&self) -> u32 {
+    /// The state as libibverbs keeps it, where it does.
+    pub fn state(&self) -> Option<u32> {
         // SAFETY: the queue pair is in use by the caller of a hook.
-        unsafe { (*(self.qp as *const ibv_qp)).state }
+        (!self.iwarp).then(|| unsafe { (*(self.qp as *const ibv_qp)).state })
     }
 
-    /// Whether requests on it end without touching memory.
+    /// Whether requests on it may end without touching memory.
     pub fn is_dead(&self) -> bool {
-        self.failed || matches!(self.state(), IBV_QPS_ERR | IBV_QPS_RESET)
+        self.failed || matches!(self.state(), None | Some(IBV_QPS_ERR | IBV_QPS_RESET))
     }
 }
 
@@ -158,7 +175,7 @@ pub struct SharedQueue {
 #[derive(Default)]
 pub struct CompletionQueue {
     pub channel: usize,
-    /// Events that may still come: one for each arming.
+    /// At most so many events may still come: one for each arming.
     pub armed: u32,
     pub unacknowledged: u32,
     pub polls: u64,
@@ -180,6 +197,9 @@ pub struct Model {
     /// Objects that were destroyed, and where.
     pub dead: Registry<Dead>,
     dead_count: AtomicUsize,
+    /// The program reads or writes queues by itself: what is known of outstanding
+    /// requests may be wrong.
+    pub direct: AtomicBool,
     next_context: AtomicU32,
     /// The regions that were deregistered last.
     gone: Lock<Gone>,
@@ -224,6 +244,7 @@ fn new_model() -> &'static Model {
         parents: Registry::new(),
         dead: Registry::new(),
         dead_count: AtomicUsize::new(0),
+        direct: AtomicBool::new(false),
         next_context: AtomicU32::new(1),
         gone: Lock::new(Gone::default()),
     }));
@@ -352,6 +373,7 @@ impl Model {
             srq: queue.srq as usize,
             send_cq: queue.send_cq as usize,
             recv_cq: queue.recv_cq as usize,
+            iwarp: is_iwarp(queue.context),
             ..Pair::default()
         })
     }

@@ -59,6 +59,7 @@ pub fn has_prefix(name: &[u8]) -> bool {
         b"rdma_",
         b"verbs_",
         b"mlx5dv_",
+        b"mlx4dv_",
         b"efadv_",
         b"hnsdv_",
     ]
@@ -222,6 +223,11 @@ originals! {
     // The versions of the providers' libraries are the default ones.
     vendor "" {
         fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int;
+        fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int;
+        fn mlx5dv_devx_obj_create(
+            context: *mut ibv_context, input: *const c_void, input_length: usize,
+            output: *mut c_void, output_length: usize,
+        ) -> *mut c_void;
         fn mlx5dv_create_qp(
             context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
         ) -> *mut ibv_qp;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The life of the process: start, fork, signals, end.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -71,6 +71,11 @@ pub fn only_counts() -> bool {
 
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
+/// The number of the process. For signal handlers, too.
+pub fn number() -> i32 {
+    PROCESS.load(Relaxed)
+}
+
 /// The numbers of the process and of the thread.
 pub fn ids() -> (i32, i32) {
     let number = &thread::own().number;
@@ -78,7 +83,7 @@ pub fn ids() -> (i32, i32) {
         // SAFETY: no preconditions.
         number.set(unsafe { libc::syscall(libc::SYS_gettid) } as i32);
     }
-    (PROCESS.load(Relaxed), number.get())
+    (self::number(), number.get())
 }
 
 /// Held by a thread that runs this library's code. A hook that is called meanwhile,
@@ -132,6 +137,11 @@ fn variable_of(name: &str) -> Option<String> {
 
 unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
 }
 
 fn program_name() -> String {
@@ -186,8 +196,13 @@ fn start_mode(mode_name: &str) {
         }
         Mode::Check => on_fatal_signals(),
     }
-    // SAFETY: the function may be called at any fork.
-    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    // SAFETY: both functions may be called whenever they are.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        // Of no library, so that it is called last: destructors of libraries may well
+        // deregister and destroy.
+        __cxa_atexit(end, ptr::null_mut(), ptr::null_mut());
+    }
     MODE.store(mode as u8, Relaxed);
 }
 
@@ -245,7 +260,8 @@ fn on_signal(signal: c_int, handler: Handler) {
         }
         now.sa_sigaction = handler as *const () as usize;
         now.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-        libc::sigemptyset(&raw mut now.sa_mask);
+        // One report at a time.
+        libc::sigfillset(&raw mut now.sa_mask);
         libc::sigaction(signal, &raw const now, ptr::null_mut());
     }
 }
@@ -259,13 +275,13 @@ fn on_fatal_signals() {
 
 extern "C" fn report_now(_: c_int) {
     let errno = Errno::now();
-    stat::report();
+    stat::ON_DEMAND.report();
     errno.restore();
 }
 
 extern "C" fn report_and_die(signal: c_int) {
     match mode() {
-        Some(Mode::Stat) => stat::report(),
+        Some(Mode::Stat) => stat::AT_DEATH.report(),
         Some(Mode::Check) => check::report_total(),
         _ => {}
     }
@@ -290,12 +306,12 @@ pub fn has_hooked() -> bool {
     HOOKED.load(Relaxed)
 }
 
-/// Called by the loader when the program has ended by `exit` or from `main`.
-extern "C" fn end() {
+/// Called when the program has ended by `exit` or from `main`, after all else.
+extern "C" fn end(_: *mut c_void) {
     let Some(mode) = mode() else {
         return;
     };
-    let (process, _) = ids();
+    let process = number();
     if !has_hooked() {
         let main = settings().main;
         if main == 0 || main == process {
@@ -331,8 +347,3 @@ extern "C" fn end() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
-
-#[cfg(not(test))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = end;

@@ -390,12 +390,16 @@ impl Requests {
         self.posted
     }
 
-    /// Takes back the newest requests, which were not accepted after all.
-    pub fn take_back(&mut self, count: usize) {
-        for _ in 0..count {
-            if let Some(one) = self.ring.pop_back() {
-                self.lanes.give_back(one.lane);
-            }
+    /// The number that the next request gets.
+    pub fn next_serial(&self) -> u64 {
+        self.posted.wrapping_add(1)
+    }
+
+    /// Takes back a request that was not accepted after all.
+    pub fn take_back(&mut self, serial: u64) {
+        let found = self.ring.iter().rposition(|one| one.serial == serial);
+        if let Some(one) = found.and_then(|index| self.ring.remove(index)) {
+            self.lanes.give_back(one.lane);
         }
         self.unsignaled = self
             .ring
@@ -455,7 +459,7 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::{Request, Requests};
+    use super::{Request, Requests, ibv_sge};
 
     fn requests(list: &[(u64, bool)]) -> Requests {
         let mut requests = Requests::default();
@@ -491,6 +495,30 @@ mod tests {
         assert_eq!(queue.complete_any(2).unwrap().serial, 2);
         assert!(queue.complete_any(2).is_none());
         assert_eq!(queue.len(), 2);
+    }
+
+    #[test]
+    fn a_refused_request_is_taken_back() {
+        let mut queue = requests(&[(1, true), (2, false), (3, false)]);
+        queue.take_back(2);
+        assert_eq!((queue.len(), queue.unsignaled_tail()), (2, 1));
+        queue.take_back(2);
+        assert_eq!((queue.len(), queue.next_serial()), (2, 4));
+    }
+
+    /// Lengths have 32 bits, their sum has more.
+    #[test]
+    fn the_length_of_all_buffers() {
+        let half = ibv_sge {
+            addr: 0,
+            length: 1 << 31,
+            lkey: 0,
+        };
+        let request = Request {
+            buffers: &[half, half],
+            ..Request::default()
+        };
+        assert_eq!(request.length(), 1 << 32);
     }
 
     #[test]

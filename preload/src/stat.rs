@@ -3,8 +3,9 @@
 //!
 //! Each thread counts for itself, without atomic operations on shared lines.
 
+use std::cell::UnsafeCell;
 use std::fmt::{Result, Write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use crate::output::{self, Buffer};
 use crate::request::{OPERATIONS, Operation};
@@ -25,6 +26,11 @@ impl Counter {
     pub fn add(&self, number: u64) {
         self.0
             .store(self.0.load(Relaxed).wrapping_add(number), Relaxed);
+    }
+
+    /// Takes back what this thread has added.
+    pub fn take_back(&self, number: u64) {
+        self.add(number.wrapping_neg());
     }
 
     fn get(&self) -> u64 {
@@ -91,6 +97,8 @@ pub fn forget() {
         histogram.forget();
     }
     REGISTERED.forget();
+    ON_DEMAND.taken.store(false, Relaxed);
+    AT_DEATH.taken.store(false, Relaxed);
 }
 
 // --- latencies -----------------------------------------------------------------------------
@@ -232,24 +240,60 @@ fn sum(what: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
     })
 }
 
-/// Writes the table. May be called by a signal handler.
+/// Writes the table.
 pub fn report() {
-    if !process::has_hooked() {
-        return;
-    }
-    let mut table = Table::new();
-    let _ = write_table(&mut table);
-    output::write(table.bytes());
+    report_in(&mut Table::new());
 }
 
+fn report_in(table: &mut Table) {
+    if process::has_hooked() {
+        let _ = write_table(table);
+        output::write(table.bytes());
+    }
+}
+
+/// Room for the table of a signal handler, whose stack may be too small for it.
+pub struct Reserved {
+    taken: AtomicBool,
+    table: UnsafeCell<Table>,
+}
+
+// SAFETY: whoever has set `taken` uses the table.
+unsafe impl Sync for Reserved {}
+
+impl Reserved {
+    const fn new() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            table: UnsafeCell::new(Table::new()),
+        }
+    }
+
+    /// Writes the table, unless another thread is about to do so.
+    pub fn report(&self) {
+        if !self.taken.swap(true, Acquire) {
+            // SAFETY: taken by this call.
+            let table = unsafe { &mut *self.table.get() };
+            table.clear();
+            report_in(table);
+            self.taken.store(false, Release);
+        }
+    }
+}
+
+pub static ON_DEMAND: Reserved = Reserved::new();
+pub static AT_DEATH: Reserved = Reserved::new();
+
 fn write_table(out: &mut Table) -> Result {
-    let (process, _) = process::ids();
     let latency = process::settings().latency;
-    let seconds = clock::since_start() as f64 / 1e9;
+    let millis = clock::since_start() / 1_000_000;
     writeln!(
         out,
-        "rdma-verbs stat: {} [{process}], {seconds:.3} s",
-        process::name()
+        "rdma-verbs stat: {} [{}], {}.{:03} s",
+        process::name(),
+        process::number(),
+        millis / 1000,
+        millis % 1000
     )?;
     write!(
         out,

@@ -2,7 +2,7 @@
 //! Programs that a preloaded library does not reach.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ const PT_INTERP: u32 = 3;
 /// Why a program will not be watched, if that can be told beforehand.
 pub fn out_of_reach(name: &OsStr) -> Option<&'static str> {
     let path = find(name)?;
-    let mut file = File::open(path).ok()?;
+    let mut file = File::open(&path).ok()?;
     let about = file.metadata().ok()?;
     let mut head = Vec::new();
     file.by_ref().take(4096).read_to_end(&mut head).ok()?;
@@ -24,8 +24,28 @@ pub fn out_of_reach(name: &OsStr) -> Option<&'static str> {
             "set-user-ID or set-group-ID: the loader preloads nothing, and nothing will be seen",
         );
     }
+    if has_capabilities(&path) && effective_user() != 0 {
+        return Some(
+            "has file capabilities: the loader preloads nothing, and nothing will be seen",
+        );
+    }
     (is_static(&head) == Some(true))
         .then_some("statically linked: a library cannot be preloaded, and nothing will be seen")
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: C strings; a length of 0 asks for the length only.
+    unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            std::ptr::null_mut(),
+            0,
+        ) > 0
+    }
 }
 
 fn effective_user() -> u32 {

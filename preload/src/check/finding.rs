@@ -125,11 +125,12 @@ fn seen() -> &'static Seen {
 pub fn forget() {
     FOUND.store(0, Relaxed);
     SEEN.store(std::ptr::null_mut(), Release);
+    super::wait::forget();
 }
 
 /// Says how much was found. May be called by a signal handler.
 pub fn report_total() {
-    let (process, _) = process::ids();
+    let process = process::number();
     let name = process::name();
     match found() {
         0 => say(format_args!("check: {name} [{process}]: nothing found")),

@@ -87,7 +87,7 @@ pub fn receive(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
         domain: pair.domain,
         most_buffers: pair.limits.map(|limits| limits.receive_buffers),
     };
-    if pair.state() == b::IBV_QPS_RESET {
+    if pair.state() == Some(b::IBV_QPS_RESET) {
         found.add(
             Rule::NotConnected,
             format!(
@@ -111,8 +111,7 @@ pub fn shared_receive(queue: &SharedQueue, request: &Request<'_>, found: &mut Fi
 }
 
 fn connected(pair: &Pair, helper: Helper, found: &mut Findings) {
-    let state = pair.state();
-    if matches!(state, b::IBV_QPS_RESET | b::IBV_QPS_INIT | b::IBV_QPS_RTR) {
+    if let Some(state @ (b::IBV_QPS_RESET | b::IBV_QPS_INIT | b::IBV_QPS_RTR)) = pair.state() {
         found.add(
             Rule::NotConnected,
             format!(
@@ -371,7 +370,12 @@ pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
     let unsignaled = pair.send.unsignaled_tail();
     let depth = limits.sends as usize;
     // To fill the queue is no fault yet, to post once more is.
-    if unsignaled > depth || (refused && depth > 0 && unsignaled == depth) {
+    let never_freed = unsignaled > depth || (refused && depth > 0 && unsignaled == depth);
+    let is_full = refused && outstanding >= depth;
+    if !(never_freed || is_full) || !knows_outstanding() {
+        return;
+    }
+    if never_freed {
         found.add(
             Rule::UnsignaledRun,
             format!(
@@ -379,9 +383,14 @@ pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
                 pair.number
             ),
         );
-    } else if refused && outstanding >= depth {
+    } else {
         queue_is_full(pair, outstanding, found);
     }
+}
+
+/// Whether all completions are seen, and so what is outstanding is known.
+fn knows_outstanding() -> bool {
+    !model().direct.load(Relaxed)
 }
 
 /// A program may post until the queue is full, and then poll. Only if it does anything
@@ -417,7 +426,7 @@ fn full_finding(pair: &Pair, full: Full) -> Finding {
 /// A full queue that nobody has polled since.
 fn still_full(pair: &Pair) -> Option<Finding> {
     let full = pair.full.filter(|full| full.polls == polls_of(pair))?;
-    Some(full_finding(pair, full))
+    knows_outstanding().then(|| full_finding(pair, full))
 }
 
 // --- completions ----------------------------------------------------------------------------
@@ -461,6 +470,9 @@ pub fn failed(
 
 /// Before a region is deregistered: requests that use it.
 pub fn deregister(region: &Region) {
+    if !knows_outstanding() {
+        return;
+    }
     let mut users = Vec::new();
     let mut shared = Vec::new();
     let uses = |one: &&Outstanding| one.uses(region.lkey);
@@ -515,13 +527,13 @@ pub fn destroy_pair(pair: &Pair) {
         full.report();
     }
     let signaled = pair.send.iter().filter(|one| one.signaled).count();
-    if signaled > 0 && !pair.is_dead() {
+    if signaled > 0 && !pair.is_dead() && knows_outstanding() {
         Finding::new(
             Rule::QpInUse,
             format!(
                 "qp {:#x} is destroyed in the {} state while {signaled} signaled requests are outstanding",
                 pair.number,
-                trace::state_name(pair.state())
+                pair.state().map_or("unknown", trace::state_name)
             ),
         )
         .report();
@@ -551,6 +563,7 @@ fn page_of(kind: &str) -> &'static str {
         "shared receive queue" => "ibv_create_srq(3)",
         "address handle" => "ibv_create_ah(3)",
         "context" => "ibv_open_device(3)",
+        "device" => "ibv_get_device_list(3)",
         "rdma_cm_id" => "rdma_create_id(3)",
         _ => "ibv_create_qp(3)",
     }

@@ -65,19 +65,24 @@ fn release(wait: *const Wait) {
 
 /// Whether an event may come on a channel, as far as is known.
 fn may_come(channel: usize) -> bool {
-    let (mut queues, mut armed) = (0, 0);
+    let (mut any, mut armed) = (false, false);
     model().completions.each(|_, queue| {
         if queue.channel == channel {
-            queues += 1;
-            armed += queue.armed;
+            any = true;
+            armed |= queue.armed > 0;
         }
     });
     // Before any queue is made, a thread that waits is early, not wrong.
-    queues == 0 || armed > 0
+    !any || armed
 }
 
 /// At most so many watching threads at a time.
 static WATCHING: AtomicU64 = AtomicU64::new(0);
+
+/// The child of a fork has none of them.
+pub fn forget() {
+    WATCHING.store(0, Relaxed);
+}
 
 /// Called when a wait begins; blocking, as far as the channel goes.
 pub fn begin(channel: usize) -> Option<Suspicious> {

@@ -309,26 +309,24 @@ unsafe fn send(
         pair = report(pair, found, || model().pair(qp));
     }
     let at = moment();
-    // The lock is held during the call, so that the order of the requests here is the
-    // order in the queue, and no completion is seen before its request. Not where
-    // ibv_wr_start may hold the provider's lock on the queue meanwhile.
     let result;
     if pair.extended {
-        drop(pair);
-        result = original(qp, wr, bad);
+        result = send_unlocked(pair, original, qp, wr, bad, at);
         pair = model().pair(qp);
     } else {
+        // The lock is held during the call, so that the order of the requests here is
+        // the order in the queue, and no completion is seen before its request.
         result = original(qp, wr, bad);
-    }
-    if result == 0 && first.next.is_null() {
-        posted(&mut pair, &decoded, 0, at);
-    } else {
-        each_request!(wr, bad, result, |one, accepted| posted(
-            &mut pair,
-            &Request::of_send(one, kind, most),
-            if accepted { 0 } else { result },
-            at
-        ));
+        if result == 0 && first.next.is_null() {
+            posted(&mut pair, &decoded, Some(0), at);
+        } else {
+            each_request!(wr, bad, result, |one, accepted| posted(
+                &mut pair,
+                &Request::of_send(one, kind, most),
+                Some(if accepted { 0 } else { result }),
+                at
+            ));
+        }
     }
     if process::is(Mode::Check) {
         let mut found = Findings::default();
@@ -339,21 +337,71 @@ unsafe fn send(
     result
 }
 
+/// To a queue pair where another thread may hold the provider's lock meanwhile, by
+/// `ibv_wr_start`: so nothing is held during the call. The requests go in before it,
+/// as their completions may be taken before it returns.
+unsafe fn send_unlocked(
+    mut pair: Entry<Pair>,
+    original: PostSend,
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+    at: u64,
+) -> c_int {
+    let call = Call::begin();
+    let (kind, most) = (pair.kind, pair.limits.map(|limits| limits.send_buffers));
+    let (number, first) = (pair.number, pair.send.next_serial());
+    each_request!(wr, bad, 0, |one, _accepted| posted(
+        &mut pair,
+        &Request::of_send(one, kind, most),
+        None,
+        at
+    ));
+    let end = pair.send.next_serial();
+    drop(pair);
+    let result = original(qp, wr, bad);
+    if result == 0 {
+        return 0;
+    }
+    let refused = if bad.is_null() { wr } else { *bad };
+    let mut pair = model().pair(qp);
+    let (mut one, mut is_refused) = (wr, false);
+    for serial in first..end {
+        is_refused |= one == refused;
+        if is_refused {
+            take_back(&mut pair, &Request::of_send(&*one, kind, most), serial);
+        }
+        one = (*one).next;
+    }
+    call.end(
+        "ibv_post_send",
+        &[
+            ("qp", Value::Hex(number.into())),
+            ("requests", Value::Number((end - first) as i64)),
+        ],
+        Outcome::Code(result),
+    );
+    result
+}
+
+/// A request that went in before its call was refused.
+pub fn take_back(pair: &mut Pair, request: &Request<'_>, serial: u64) {
+    pair.send.take_back(serial);
+    if process::is(Mode::Stat) {
+        let counters = stat::counters().of(request.operation);
+        counters.posted.take_back(1);
+        counters.bytes.take_back(request.length());
+        counters.refused.add(1);
+    }
+}
+
 /// A request was posted to a send queue, or refused with an error.
 #[inline]
-fn posted(pair: &mut Pair, request: &Request<'_>, result: c_int, at: u64) {
+fn posted(pair: &mut Pair, request: &Request<'_>, result: Option<c_int>, at: u64) {
     let helper = request.helper(false);
     let queue = Queue::Pair(pair.number);
     let signaled = pair.all_signaled || request.flags & IBV_SEND_SIGNALED != 0;
-    enter(
-        &mut pair.send,
-        queue,
-        request,
-        helper,
-        signaled,
-        Some(result),
-        at,
-    );
+    enter(&mut pair.send, queue, request, helper, signaled, result, at);
 }
 
 /// Enters a request into its queue, and tells who wants to know.
@@ -492,7 +540,7 @@ unsafe fn bind(
         ..Request::default()
     };
     let result = original(qp, mw, bind);
-    posted(&mut pair, &request, result, at);
+    posted(&mut pair, &request, Some(result), at);
     result
 }
 
@@ -761,10 +809,6 @@ fn count(is_receive: bool, completion: &Completion, request: Option<&Outstanding
     }
 }
 
-/// A queue that is armed again may have an event under way and one to come; more
-/// there cannot be.
-const MOST_ARMED: u32 = 2;
-
 unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int {
     let Some(_busy) = Busy::enter() else {
         return original(cq, solicited);
@@ -773,7 +817,7 @@ unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int
     // Before the call: the event may be read before this thread goes on.
     if process::is(Mode::Check) {
         let mut queue = model().completion_queue(cq);
-        queue.armed = (queue.armed + 1).min(MOST_ARMED);
+        queue.armed = queue.armed.saturating_add(1);
     }
     let result = original(cq, solicited);
     if process::is(Mode::Stat) {

@@ -16,7 +16,7 @@ use rdma_verbs_bindings::{
 
 use rdma_verbs_settings::Mode;
 
-use super::data::{Completion, completed, enter, moment, polled, shared_receive};
+use super::data::{Completion, completed, enter, moment, polled, shared_receive, take_back};
 use super::verbs::{created_region, domain_field, new_pair, pair_fields};
 use super::{Call, after};
 use crate::check::{self, Findings};
@@ -619,7 +619,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         .map(|mut pair| mem::take(&mut pair.batch))
         .unwrap_or_default();
     let count = batch.len();
-    let number = enter_batch(qp, &batch);
+    let (number, first) = enter_batch(qp, &batch);
     drop(busy);
     errno.restore();
     let result = original(qp);
@@ -628,7 +628,9 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let mut found = Findings::default();
         if let Some(mut pair) = model().pairs.get(qp as u64) {
             if result != 0 {
-                pair.send.take_back(count);
+                for (serial, building) in (first..).zip(&batch) {
+                    take_back(&mut pair, &building.request(), serial);
+                }
             }
             if process::is(Mode::Check) {
                 check::sent(&mut pair, result != 0, &mut found);
@@ -650,7 +652,8 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     result
 }
 
-unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> u32 {
+/// Returns the number of the queue pair, and of the first request.
+unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> (u32, u64) {
     let mut pair = model().pair(qp.cast());
     let number = pair.number;
     if process::is(Mode::Check) {
@@ -664,6 +667,7 @@ unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> u32 {
             pair = model().pair(qp.cast());
         }
     }
+    let first = pair.send.next_serial();
     let at = moment();
     for building in batch {
         let request = building.request();
@@ -680,7 +684,7 @@ unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> u32 {
             at,
         );
     }
-    number
+    (number, first)
 }
 
 // --- completion queues ---------------------------------------------------------------------

@@ -24,22 +24,66 @@ fn say_once(said: &AtomicBool, text: &str) {
     }
 }
 
-/// `MLX5DV_OBJ_QP`, `_CQ`, `_SRQ` and `_RWQ`: queues whose memory is handed out.
+/// `MLX5DV_OBJ_QP`, `_CQ`, `_SRQ` and `_RWQ`, and the same of mlx4: queues whose memory
+/// is handed out.
 const QUEUES: u64 = 0xf;
+
+/// The program got the memory of objects.
+fn handed_out(result: c_int, kind: u64, said: &AtomicBool, text: &str) {
+    after(|_| {
+        if result == 0 && kind & QUEUES != 0 {
+            model().direct.store(true, Relaxed);
+            say_once(said, text);
+        }
+    });
+}
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
     static SAID: AtomicBool = AtomicBool::new(false);
     let result = original::mlx5dv_init_obj(object, kind);
+    let text = "the program uses mlx5 direct access (mlx5dv_init_obj): the data path of those queues is not visible";
+    handed_out(result, kind, &SAID, text);
+    result
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let result = original::mlx4dv_init_obj(object, kind);
+    let text = "the program uses mlx4 direct access (mlx4dv_init_obj): the data path of those queues is not visible";
+    handed_out(result, kind, &SAID, text);
+    result
+}
+
+/// Objects that are made by commands of the device.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn mlx5dv_devx_obj_create(
+    context: *mut ibv_context,
+    input: *const c_void,
+    input_length: usize,
+    output: *mut c_void,
+    output_length: usize,
+) -> *mut c_void {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let object =
+        original::mlx5dv_devx_obj_create(context, input, input_length, output, output_length);
     after(|_| {
-        if result == 0 && kind & QUEUES != 0 {
-            say_once(
+        if !object.is_null() {
+            model().direct.store(true, Relaxed);
+            own_keys(
                 &SAID,
-                "the program uses mlx5 direct access (mlx5dv_init_obj): the data path of those queues is not visible",
+                "the program makes objects by DevX: queues among them are not visible, and keys that were not registered are no longer reported",
             );
         }
     });
-    result
+    object
+}
+
+/// The program has memory keys that no registration gave out.
+fn own_keys(said: &AtomicBool, text: &str) {
+    model().contexts.each(|_, context| context.complete = false);
+    say_once(said, text);
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -119,8 +163,7 @@ pub unsafe extern "C" fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_v
     let key = original::mlx5dv_create_mkey(attributes);
     after(|_| {
         if !key.is_null() {
-            model().contexts.each(|_, context| context.complete = false);
-            say_once(
+            own_keys(
                 &SAID,
                 "the program makes mlx5 memory keys of its own: what they cover is not known, and keys that were not registered are no longer reported",
             );

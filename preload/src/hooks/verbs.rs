@@ -15,7 +15,7 @@ use rdma_verbs_settings::Mode;
 use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
-use crate::model::{CompletionQueue, Limits, Name, Pair, Region, SharedQueue, model};
+use crate::model::{CompletionQueue, Limits, Name, Pair, Region, SharedQueue, is_iwarp, model};
 use crate::original;
 use crate::process::{self, Busy};
 use crate::request::Requests;
@@ -80,6 +80,7 @@ unsafe fn name_of(context: *mut ibv_context) -> Name {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let call = Call::begin();
+    before(|| check_object("ibv_open_device", "device", device as usize));
     let context = original::ibv_open_device(device);
     after(|errno| {
         opened(context, true);
@@ -158,6 +159,7 @@ fn died(object: usize, kind: &'static str, result: c_int) {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     let call = Call::begin();
+    before(|| check_object("ibv_alloc_pd", "context", context as usize));
     let pd = original::ibv_alloc_pd(context);
     after(|errno| {
         model().alive(pd as usize);
@@ -528,6 +530,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     let call = Call::begin();
+    before(|| check_object("ibv_create_comp_channel", "context", context as usize));
     let channel = original::ibv_create_comp_channel(context);
     after(|errno| {
         model().alive(channel as usize);
@@ -571,6 +574,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     vector: c_int,
 ) -> *mut ibv_cq {
     let call = Call::begin();
+    before(|| check_object("ibv_create_cq", "context", context as usize));
     let cq = original::ibv_create_cq(context, cqe, cq_context, channel, vector);
     after(|errno| {
         if !cq.is_null() {
@@ -596,6 +600,7 @@ pub unsafe extern "C" fn ibv_create_cq(
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     let call = Call::begin();
+    before(|| check_object("ibv_resize_cq", "completion queue", cq as usize));
     let result = original::ibv_resize_cq(cq, cqe);
     after(|_| {
         call.end(
@@ -723,6 +728,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     attributes: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     let call = Call::begin();
+    before(|| check_object("ibv_create_srq", "protection domain", pd as usize));
     let srq = original::ibv_create_srq(pd, attributes);
     after(|errno| {
         if let (false, Some(granted)) = (srq.is_null(), attributes.as_ref()) {
@@ -778,6 +784,7 @@ pub unsafe fn new_pair(qp: *mut ibv_qp, pd: *mut ibv_pd) -> Pair {
         srq: (*qp).srq as usize,
         send_cq: (*qp).send_cq as usize,
         recv_cq: (*qp).recv_cq as usize,
+        iwarp: is_iwarp((*qp).context),
         ..Pair::default()
     }
 }
@@ -912,6 +919,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah {
     let call = Call::begin();
+    before(|| check_object("ibv_create_ah", "protection domain", pd as usize));
     let ah = original::ibv_create_ah(pd, attributes);
     after(|errno| {
         model().alive(ah as usize);
@@ -960,6 +968,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
     event: *mut ibv_async_event,
 ) -> c_int {
     let call = Call::begin();
+    before(|| check_object("ibv_get_async_event", "context", context as usize));
     let result = original::ibv_get_async_event(context, event);
     after(|errno| {
         let kind = event

@@ -198,14 +198,20 @@ pub struct Duration(pub u64);
 
 impl Display for Duration {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, unit) = match self.0 {
-            0..1_000 => (self.0 as f64, "ns"),
-            1_000..1_000_000 => (self.0 as f64 / 1e3, "us"),
-            1_000_000..1_000_000_000 => (self.0 as f64 / 1e6, "ms"),
-            _ => (self.0 as f64 / 1e9, "s"),
+        // Without floating point: a signal handler has little stack.
+        let nanos = self.0;
+        let (unit, name) = match nanos {
+            0..1_000 => return write!(out, "{nanos} ns"),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
         };
-        let digits = usize::from(unit != "ns" && value < 100.0);
-        write!(out, "{value:.digits$} {unit}")
+        if nanos / unit < 100 {
+            let tenths = (nanos * 10 + unit / 2) / unit;
+            write!(out, "{}.{} {name}", tenths / 10, tenths % 10)
+        } else {
+            write!(out, "{} {name}", nanos.saturating_add(unit / 2) / unit)
+        }
     }
 }
 
@@ -240,7 +246,10 @@ mod tests {
     fn durations_have_units() {
         assert_eq!(Duration(999).to_string(), "999 ns");
         assert_eq!(Duration(1500).to_string(), "1.5 us");
+        assert_eq!(Duration(99_949).to_string(), "99.9 us");
+        assert_eq!(Duration(99_950).to_string(), "100.0 us");
         assert_eq!(Duration(123_456).to_string(), "123 us");
         assert_eq!(Duration(2_000_000_000).to_string(), "2.0 s");
+        assert_eq!(Duration(u64::MAX).to_string(), "18446744073 s");
     }
 }

@@ -17,7 +17,7 @@ use crate::output;
 use crate::process;
 
 /// A lane for each bit; the last one takes all that find no free lane.
-const LANES: u8 = 32;
+const LANES: u8 = 31;
 /// Above the numbers of threads.
 const FIRST_ROW: u64 = 1 << 30;
 
@@ -32,8 +32,9 @@ pub struct Lanes {
     named: u64,
     /// The queue's number, from 1; 0 as long as it has none.
     queue: u32,
-    /// The end of the last slice in the crowded lane.
-    crowded_until: u64,
+    /// Where the last slice of each lane ends. Several requests may be in flight in the
+    /// crowded lane; in the others, a request that had to wait for a lock is older.
+    ends: [u64; LANES as usize + 1],
 }
 
 impl Lanes {
@@ -55,6 +56,16 @@ impl Lanes {
         self.taken = 0;
     }
 
+    /// The beginning of a slice, which is not before the end of the last one.
+    fn begin(&mut self, lane: u8, from: u64, to: u64) -> u64 {
+        let Some(end) = self.ends.get_mut(usize::from(lane)) else {
+            return from;
+        };
+        let from = from.max(*end);
+        *end = to.max(from);
+        from
+    }
+
     fn row(&mut self, lane: u8) -> u64 {
         if self.queue == 0 {
             self.queue = NEXT_QUEUE.fetch_add(1, Relaxed).wrapping_add(1);
@@ -69,7 +80,7 @@ pub fn start() {
     if output::length() == Some(0) {
         let _ = line.write_str("[\n");
     }
-    let (process, _) = process::ids();
+    let process = process::number();
     let _ = write!(
         line,
         "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{process},\"args\":{{\"name\":\"{}\"}}}}",
@@ -87,7 +98,7 @@ pub fn forget() {
 /// Closes the array, if no other process has written to the file.
 pub fn finish() {
     if output::length() == Some(WRITTEN.load(Relaxed)) {
-        let (process, _) = process::ids();
+        let process = process::number();
         let mut line = Line::new();
         let _ = writeln!(
             line,
@@ -113,11 +124,7 @@ fn micros(line: &mut Line, name: &str, nanos: u64) -> Result {
 pub fn completed(line: &mut Line, event: &Completed<'_>, lanes: Option<&mut Lanes>) {
     let _ = match (event.request, lanes) {
         (Some(request), Some(lanes)) => {
-            let mut from = request.at;
-            if request.lane >= LANES {
-                from = from.max(lanes.crowded_until);
-                lanes.crowded_until = event.at;
-            }
+            let from = lanes.begin(request.lane, request.at, event.at);
             name_row(line, event.queue, event.is_receive, lanes, request.lane);
             slice(line, event, from, lanes.row(request.lane))
         }
@@ -130,7 +137,7 @@ fn slice(line: &mut Line, event: &Completed<'_>, from: u64, row: u64) -> Result 
     let Some(request) = event.request else {
         return Ok(());
     };
-    let (process, _) = process::ids();
+    let process = process::number();
     let bytes = event
         .bytes
         .filter(|_| event.is_receive)
@@ -162,7 +169,7 @@ fn name_row(line: &mut Line, queue: Queue, is_receive: bool, lanes: &mut Lanes, 
     }
     lanes.named |= bit;
     let row = lanes.row(lane);
-    let (process, _) = process::ids();
+    let process = process::number();
     let side = match queue {
         Queue::Shared(_) => "",
         Queue::Pair(_) if is_receive => " receive",
@@ -257,11 +264,20 @@ mod tests {
         assert_eq!([lanes.take(), lanes.take(), lanes.take()], [0, 1, 2]);
         lanes.give_back(1);
         assert_eq!([lanes.take(), lanes.take()], [1, 3]);
-        for _ in 4..32 {
+        for _ in 4..31 {
             lanes.take();
         }
-        assert_eq!(lanes.take(), 32);
-        lanes.give_back(32);
-        assert_eq!(lanes.take(), 32);
+        assert_eq!(lanes.take(), 31);
+        lanes.give_back(31);
+        assert_eq!(lanes.take(), 31);
+    }
+
+    #[test]
+    fn slices_of_a_lane_do_not_overlap() {
+        let mut lanes = Lanes::default();
+        assert_eq!(lanes.begin(0, 10, 20), 10);
+        assert_eq!(lanes.begin(0, 19, 30), 20);
+        assert_eq!(lanes.begin(1, 19, 30), 19);
+        assert_eq!(lanes.begin(0, 40, 50), 40);
     }
 }

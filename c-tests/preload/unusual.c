@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * usage: unusual NAME
+ *
+ * Correct programs that do what few programs do, on the provider of fake_ibverbs.c.
+ * They end with status 0, and check finds nothing.
+ */
+#define _GNU_SOURCE
+#include "fake.h"
+#include "fake_mlx5.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_mr *mr;
+static char memory[4096];
+
+static void require(int condition, const char *what)
+{
+	if (!condition) {
+		perror(what);
+		exit(1);
+	}
+}
+
+static void open_all(enum ibv_transport_type transport)
+{
+	struct ibv_qp_init_attr attributes = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	list[0]->transport_type = transport;
+	context = ibv_open_device(list[0]);
+	pd = ibv_alloc_pd(context);
+	channel = ibv_create_comp_channel(context);
+	cq = ibv_create_cq(context, 16, NULL, channel, 0);
+	attributes.send_cq = attributes.recv_cq = cq;
+	qp = ibv_create_qp(pd, &attributes);
+	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	require(cq && qp && mr, "open");
+}
+
+static void close_all(void)
+{
+	require(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "destroy");
+	require(!mr || !ibv_dereg_mr(mr), "ibv_dereg_mr");
+	require(!ibv_dealloc_pd(pd) && !ibv_close_device(context), "close");
+}
+
+static void send_on(struct ibv_qp *to, uint32_t lkey)
+{
+	struct ibv_sge buffer = { (uintptr_t)memory, 64, lkey };
+	struct ibv_send_wr request = {
+		.sg_list = &buffer, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	}, *bad;
+
+	require(!ibv_post_send(to, &request, &bad), "ibv_post_send");
+}
+
+static void post_send(void)
+{
+	send_on(qp, mr->lkey);
+}
+
+static void poll_one(void)
+{
+	struct ibv_wc wc;
+
+	require(ibv_poll_cq(cq, 1, &wc) == 1, "ibv_poll_cq");
+}
+
+/* A region that a library deregisters in its destructor. */
+static void late_destructor(void)
+{
+	open_all(IBV_TRANSPORT_IB);
+	fake_dereg_at_exit(mr);
+}
+
+/* On iWARP, the kernel connects a queue pair: libibverbs sees none of its states. */
+static void iwarp(void)
+{
+	open_all(IBV_TRANSPORT_IWARP);
+	qp->state = IBV_QPS_INIT;
+	post_send();
+	poll_one();
+	/* It is disconnected, and this one is flushed. */
+	post_send();
+	close_all();
+}
+
+/* What providers' own functions make is used as any other. */
+static void providers_objects(void)
+{
+	struct ibv_cq_init_attr_ex cq_attributes = { .cqe = 4 };
+	struct ibv_qp_init_attr_ex extended = {
+		.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.cap = { .max_send_wr = 4, .max_send_sge = 1 },
+	};
+	struct ibv_qp_init_attr plain = { .qp_type = IBV_QPT_DRIVER, .cap = extended.cap };
+	struct ibv_cq_ex *cqs[2];
+	struct ibv_qp *qps[4];
+	struct ibv_mr *device_mr;
+
+	open_all(IBV_TRANSPORT_IB);
+	cqs[0] = mlx5dv_create_cq(context, &cq_attributes, NULL);
+	cqs[1] = efadv_create_cq(context, &cq_attributes, NULL, 0);
+	extended.pd = pd;
+	extended.send_cq = extended.recv_cq = plain.send_cq = plain.recv_cq = cq;
+	qps[0] = mlx5dv_create_qp(context, &extended, NULL);
+	qps[1] = hnsdv_create_qp(context, &extended, NULL);
+	qps[2] = efadv_create_qp_ex(context, &extended, NULL, 0);
+	qps[3] = efadv_create_driver_qp(pd, &plain, 0);
+	device_mr = mlx5dv_reg_dmabuf_mr(pd, 0, sizeof(memory), (uintptr_t)memory, 0, 0, 0);
+	for (int i = 0; i < 4; i++) {
+		send_on(qps[i], device_mr->lkey);
+		poll_one();
+		require(!ibv_destroy_qp(qps[i]), "ibv_destroy_qp");
+	}
+	for (int i = 0; i < 2; i++)
+		require(!ibv_destroy_cq(ibv_cq_ex_to_cq(cqs[i])), "ibv_destroy_cq");
+	require(!ibv_dereg_mr(device_mr), "ibv_dereg_mr");
+	/* A key of the program's own. */
+	require(mlx5dv_create_mkey(NULL) != NULL, "mlx5dv_create_mkey");
+	send_on(qp, 0x4711);
+	poll_one();
+	close_all();
+}
+
+/* Reads completions from the memory of the device. */
+static void direct_polling(void)
+{
+	const uint64_t completion_queue = 2;
+
+	open_all(IBV_TRANSPORT_IB);
+	mlx5dv_init_obj(cq, completion_queue);
+	post_send();
+	require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
+	mr = NULL;
+	close_all();
+}
+
+static void *event_later(void *nothing)
+{
+	usleep(1500000);
+	fake_event(cq);
+	return nothing;
+}
+
+static void get_event(void)
+{
+	struct ibv_cq *which;
+	void *of;
+
+	require(!ibv_get_cq_event(channel, &which, &of), "ibv_get_cq_event");
+	ibv_ack_cq_events(which, 1);
+}
+
+/* Three events come before the first one is read, and each arming raises one. */
+static void armed_ahead(void)
+{
+	pthread_t thread;
+
+	open_all(IBV_TRANSPORT_IB);
+	for (int i = 0; i < 3; i++) {
+		require(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+		fake_event(cq);
+	}
+	get_event();
+	require(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+	get_event();
+	get_event();
+	require(!pthread_create(&thread, NULL, event_later, NULL), "pthread_create");
+	get_event();
+	pthread_join(thread, NULL);
+	close_all();
+}
+
+/* The alternate signal stack is of the usual size, with nothing below it. */
+static void small_signal_stack(void)
+{
+	const size_t size = 8192, page = (size_t)sysconf(_SC_PAGESIZE);
+	char *area = mmap(NULL, page + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack_t stack = { .ss_sp = area + page, .ss_size = size };
+
+	require(area != MAP_FAILED, "mmap");
+	require(!mprotect(area + page, size, PROT_READ | PROT_WRITE), "mprotect");
+	require(!sigaltstack(&stack, NULL), "sigaltstack");
+	open_all(IBV_TRANSPORT_IB);
+	post_send();
+	poll_one();
+	raise(SIGUSR1);
+	close_all();
+}
+
+void *__libc_malloc(size_t size);
+static volatile int must_not_allocate;
+
+/* In place of the C library's: whoever interrupts it must not call it. */
+void *malloc(size_t size)
+{
+	if (must_not_allocate)
+		abort();
+	return __libc_malloc(size);
+}
+
+static void *is_interrupted(void *nothing)
+{
+	must_not_allocate = 1;
+	raise(SIGUSR1);
+	must_not_allocate = 0;
+	return nothing;
+}
+
+/* A signal comes to a thread that has used no verbs, while it allocates memory. */
+static void signal_in_malloc(void)
+{
+	pthread_t thread;
+
+	open_all(IBV_TRANSPORT_IB);
+	require(!pthread_create(&thread, NULL, is_interrupted, NULL), "pthread_create");
+	pthread_join(thread, NULL);
+	close_all();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} programs[] = {
+	{ "late-destructor", late_destructor },
+	{ "iwarp", iwarp },
+	{ "direct-polling", direct_polling },
+	{ "providers-objects", providers_objects },
+	{ "armed-ahead", armed_ahead },
+	{ "small-signal-stack", small_signal_stack },
+	{ "signal-in-malloc", signal_in_malloc },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], programs[i].name)) {
+			programs[i].run();
+			return 0;
+		}
+	}
+	return 2;
+}
