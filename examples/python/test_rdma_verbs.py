@@ -12,6 +12,7 @@ import gc
 import mmap
 import os
 import pickle
+import signal
 import threading
 import unittest
 import warnings
@@ -168,6 +169,13 @@ class Connections(unittest.TestCase):
             self.client.wait_disconnected(0)
         with Listener(ADDRESS) as listener, self.assertRaises(TimeoutError):
             listener.get_request(0)
+
+    def test_a_signal_handler_ends_a_wait(self) -> None:
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with self.assertRaises(KeyboardInterrupt):
+            self.client.get_recv_comp(LIMIT)
 
     def test_closing_closes_the_regions_and_can_be_repeated(self) -> None:
         buffer = bytearray(SIZE)
