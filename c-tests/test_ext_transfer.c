@@ -284,6 +284,30 @@ static void a_piece_is_refused(void **state)
 	assert_int_equal(ext.send.added, ext.send.taken);
 }
 
+static int (*next_poll_cq)(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+
+static int poll_that_sets_errno(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	errno = EBADF;
+	return next_poll_cq(cq, entries, wc);
+}
+
+/* The provider's errno is told, not that of what is called while the pieces before it end. */
+static void a_piece_is_refused_by_errno(void **state)
+{
+	(void)state;
+	ext.max_msg_sz = 1 << 20;
+	device_completes(IBV_WC_SUCCESS);
+	ext.sq.accept = 1;
+	ext.sq.refusal = -1;
+	next_poll_cq = ext.whole.context.ops.poll_cq;
+	ext.whole.context.ops.poll_cq = poll_that_sets_errno;
+	errno = ENOSPC;
+	assert_int_equal(transfer(10 << 20, -1), -1);
+	assert_int_equal(errno, ENOSPC);
+	assert_int_equal(ext.send.added, ext.send.taken);
+}
+
 static void port_is_unknown(void **state)
 {
 	(void)state;
@@ -647,6 +671,7 @@ int main(void)
 		BOTH(send_queue_for_one),
 		BOTH(a_piece_fails),
 		BOTH(a_piece_is_refused),
+		BOTH(a_piece_is_refused_by_errno),
 		BOTH(port_is_unknown),
 		BOTH(times_out),
 		BOTH(late_completions),

@@ -12,52 +12,58 @@ use rdma_verbs_bindings::{
 
 use crate::errno::{Failure, Name, POLL, accepted, not_null};
 
-/// Takes one completion of the send queue, waiting for it if need be.
+/// Which of the two completion queues of an id.
+#[derive(Clone, Copy)]
+pub enum Side {
+    Send,
+    Recv,
+}
+
+impl Side {
+    /// # Safety
+    /// `id` points to an `rdma_cm_id`.
+    #[inline(always)]
+    pub unsafe fn queue(self, id: *mut rdma_cm_id) -> Result<*mut ibv_cq, Failure> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self {
+                Self::Send => not_null((*id).send_cq, c"id->send_cq"),
+                Self::Recv => not_null((*id).recv_cq, c"id->recv_cq"),
+            }
+        }
+    }
+
+    /// The channel of the queue's events, and its name.
+    ///
+    /// # Safety
+    /// `id` points to an `rdma_cm_id`.
+    pub unsafe fn channel(self, id: *mut rdma_cm_id) -> (*mut ibv_comp_channel, &'static CStr) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self {
+                Self::Send => ((*id).send_cq_channel, c"id->send_cq_channel"),
+                Self::Recv => ((*id).recv_cq_channel, c"id->recv_cq_channel"),
+            }
+        }
+    }
+}
+
+/// Takes one completion, waiting for it if need be.
 ///
 /// # Safety
 /// `id` is NULL or points to an `rdma_cm_id`; `wc` is NULL or points to an `ibv_wc`.
-pub unsafe fn of_send_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-    not_null(id, c"id")?;
-    // SAFETY: `id` is not NULL, so it is valid, and so are its queue and its channel
-    // where it has them.
-    unsafe {
-        let queue = not_null((*id).send_cq, c"id->send_cq")?;
-        next(queue, (*id).send_cq_channel, c"id->send_cq_channel", wc)
-    }
-}
-
-/// Takes one completion of the receive queue, waiting for it if need be.
-///
-/// # Safety
-/// As for [`of_send_queue`].
-pub unsafe fn of_receive_queue(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-    not_null(id, c"id")?;
-    // SAFETY: as in `of_send_queue`.
-    unsafe {
-        let queue = not_null((*id).recv_cq, c"id->recv_cq")?;
-        next(queue, (*id).recv_cq_channel, c"id->recv_cq_channel", wc)
-    }
-}
-
-/// Takes the next completion of a queue.
-///
-/// # Safety
-/// The queue is valid, the channel is valid or NULL, `wc` is valid or NULL.
 #[inline(always)]
-unsafe fn next(
-    queue: *mut ibv_cq,
-    channel: *mut ibv_comp_channel,
-    channel_name: &'static CStr,
-    wc: *mut ibv_wc,
-) -> Result<c_int, Failure> {
-    not_null(wc, c"wc")?;
-    // SAFETY: as the caller promises; `wc` is not NULL.
+pub unsafe fn next(side: Side, id: *mut rdma_cm_id, wc: *mut ibv_wc) -> Result<c_int, Failure> {
+    not_null(id, c"id")?;
+    // SAFETY: `id` is not NULL, so it is valid, and so is its queue where it has one.
     unsafe {
+        let queue = side.queue(id)?;
+        not_null(wc, c"wc")?;
         let found = poll(queue, 1, wc)?;
         if found != 0 {
             return Ok(found);
         }
-        wait_for_next(queue, channel, channel_name, wc)
+        wait_for_next(side, id, wc)
     }
 }
 
@@ -69,17 +75,18 @@ unsafe fn next(
 /// leaves it empty.
 ///
 /// # Safety
-/// The queue and `wc` are valid, the channel is valid or NULL.
+/// `id` and `wc` are valid, and so is the queue.
 #[inline(never)]
 unsafe fn wait_for_next(
-    queue: *mut ibv_cq,
-    channel: *mut ibv_comp_channel,
-    channel_name: &'static CStr,
+    side: Side,
+    id: *mut rdma_cm_id,
     wc: *mut ibv_wc,
 ) -> Result<c_int, Failure> {
-    loop {
-        // SAFETY: as the caller promises.
-        unsafe {
+    // SAFETY: as the caller promises; the channel is valid where there is one.
+    unsafe {
+        let queue = side.queue(id)?;
+        let (channel, channel_name) = side.channel(id);
+        loop {
             arm(queue)?;
             let found = poll(queue, 1, wc)?;
             if found != 0 {

@@ -58,9 +58,11 @@ pub enum Failure {
     TimedOut,
     /// The provider does not implement the operation.
     NoOperation(Name),
-    /// An operation of the provider returned an errno value, or one negated.
+    /// An operation of the provider returned what is not 0. The verbs specify a positive
+    /// errno value; providers also return it negated, or return -1 and set errno, which is
+    /// still as they left it.
     Refused { operation: Name, returned: c_int },
-    /// An operation of the provider returned -1, and set errno or did not.
+    /// An operation of the provider returned -1, a while ago, and errno was this.
     MinusOne { operation: Name, errno: c_int },
     /// The provider failed to poll, for a reason that is not an errno value.
     PollError,
@@ -72,22 +74,18 @@ pub enum Failure {
 
 // What makes a failure is called, not inline: the path of success stays short.
 impl Failure {
-    /// An operation of the provider returned `returned`, which is not 0.
-    ///
-    /// The verbs specify a positive errno value. Providers also return it negated, or
-    /// return -1 and set errno.
-    #[cold]
-    #[inline(never)]
-    pub fn refused(operation: Name, returned: c_int) -> Self {
-        if returned == -1 {
-            return Self::MinusOne {
+    /// The same failure, which no longer leans on errno: for those who go on before they
+    /// report it.
+    pub fn kept(self) -> Self {
+        match self {
+            Self::Refused {
+                operation,
+                returned: -1,
+            } => Self::MinusOne {
                 operation,
                 errno: get(),
-            };
-        }
-        Self::Refused {
-            operation,
-            returned,
+            },
+            other => other,
         }
     }
 
@@ -102,7 +100,10 @@ impl Failure {
         if returned == POLL_ERROR {
             return Self::PollError;
         }
-        Self::refused(POLL, returned)
+        Self::Refused {
+            operation: POLL,
+            returned,
+        }
     }
 
     /// A function failed and set errno.
@@ -137,11 +138,11 @@ impl Failure {
             Self::Completed(status) => status::errno(status),
             Self::TimedOut => ETIMEDOUT,
             Self::NoOperation(_) => EOPNOTSUPP,
+            Self::Refused { returned: -1, .. } => known(get()),
             Self::Refused { returned, .. } => returned.wrapping_abs(),
-            Self::PollError | Self::MinusOne { errno: 0, .. } => EIO,
-            Self::MinusOne { errno, .. }
-            | Self::Failed { errno, .. }
-            | Self::NotWaited { errno, .. } => errno,
+            Self::PollError => EIO,
+            Self::MinusOne { errno, .. } => known(errno),
+            Self::Failed { errno, .. } | Self::NotWaited { errno, .. } => errno,
         }
     }
 
@@ -254,7 +255,10 @@ pub fn not_null<T>(pointer: *mut T, name: &'static CStr) -> Result<*mut T, Failu
 /// The result of an operation that returns 0 when it succeeds.
 pub fn accepted(operation: &'static CStr, returned: c_int) -> Result<c_int, Failure> {
     if returned != 0 {
-        return Err(Failure::refused(Name::new(operation), returned));
+        return Err(Failure::Refused {
+            operation: Name::new(operation),
+            returned,
+        });
     }
     Ok(returned)
 }
@@ -306,6 +310,11 @@ fn report(function: Name, failure: &Failure) {
         Number::Signed(errno)
     );
     set(errno);
+}
+
+/// The errno of a call that failed, which may not have set it.
+fn known(errno: c_int) -> c_int {
+    if errno == 0 { EIO } else { errno }
 }
 
 fn get() -> c_int {

@@ -11,8 +11,9 @@ use core::mem::MaybeUninit;
 
 use rdma_verbs_bindings::{ibv_ah, ibv_mr, ibv_sge, ibv_wc, rdma_cm_id};
 
+use crate::completion::{self, Side};
 use crate::errno::Returned;
-use crate::{completion, memory, post};
+use crate::{memory, post};
 
 /// Registers `length` bytes at `addr` as a memory region for sends and receives.
 ///
@@ -474,7 +475,7 @@ pub unsafe extern "C" fn rdma_post_ud_send(
 pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
     Returned::from_result(c"rdma_get_send_comp", unsafe {
-        completion::of_send_queue(id, wc)
+        completion::next(Side::Send, id, wc)
     })
 }
 
@@ -501,6 +502,6 @@ pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc
 pub unsafe extern "C" fn rdma_get_recv_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
     Returned::from_result(c"rdma_get_recv_comp", unsafe {
-        completion::of_receive_queue(id, wc)
+        completion::next(Side::Recv, id, wc)
     })
 }

@@ -16,8 +16,8 @@ use rdma_verbs_bindings::{__be32, ibv_mr, ibv_wc, rdma_cm_id};
 use super::batch::Entries;
 use super::operation::Atomic;
 use super::transfer::{Buffers, Direction};
-use super::waiting::Side;
 use super::{batch, drain, limits, operation, status, transfer, waiting};
+use crate::completion::Side;
 use crate::errno::Returned;
 use crate::memory;
 

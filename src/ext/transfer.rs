@@ -13,7 +13,8 @@ use rdma_verbs_bindings::{
 use super::deadline::Deadline;
 use super::limits::max_message;
 use super::own_request::{is_own, new_wr_id, own_request, post_one};
-use super::waiting::{Queue, Side};
+use super::waiting::Queue;
+use crate::completion::Side;
 use crate::errno::{Failure, not_null, undisturbed};
 use crate::post::{lkey, lkey_or_none};
 
@@ -128,7 +129,7 @@ impl Transfer {
                     // The queue has no room for two.
                     Err(failure) if failure.errno() == ENOMEM && in_flight != 0 => break,
                     refused => {
-                        result = result.and(refused);
+                        result = result.and(refused.map_err(Failure::kept));
                         more = false;
                     }
                 }

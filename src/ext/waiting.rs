@@ -8,15 +8,8 @@ use libc::{EAGAIN, pollfd};
 use rdma_verbs_bindings::{ibv_comp_channel, ibv_cq, ibv_wc, rdma_cm_id};
 
 use super::deadline::Deadline;
-use crate::completion::{arm, poll, wait};
+use crate::completion::{Side, arm, poll, wait};
 use crate::errno::{Failure, Name, not_null, undisturbed};
-
-/// Which of the two queues of an id.
-#[derive(Clone, Copy)]
-pub enum Side {
-    Send,
-    Recv,
-}
 
 /// A completion queue, and the channel of its events where it has one.
 #[derive(Clone, Copy)]
@@ -66,27 +59,14 @@ impl Queue {
     pub unsafe fn of(side: Side, id: *mut rdma_cm_id) -> Result<Self, Failure> {
         not_null(id, c"id")?;
         // SAFETY: `id` is not NULL, so it is valid.
-        let (cq, cq_name, channel, channel_name) = unsafe {
-            match side {
-                Side::Send => (
-                    (*id).send_cq,
-                    c"id->send_cq",
-                    (*id).send_cq_channel,
-                    c"id->send_cq_channel",
-                ),
-                Side::Recv => (
-                    (*id).recv_cq,
-                    c"id->recv_cq",
-                    (*id).recv_cq_channel,
-                    c"id->recv_cq_channel",
-                ),
-            }
-        };
-        Ok(Self {
-            cq: not_null(cq, cq_name)?,
-            channel,
-            channel_name,
-        })
+        unsafe {
+            let (channel, channel_name) = side.channel(id);
+            Ok(Self {
+                cq: side.queue(id)?,
+                channel,
+                channel_name,
+            })
+        }
     }
 
     /// A queue with the channel that it was made with.
