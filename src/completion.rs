@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for one completion.
-// The rest of the library is optimised for size, the first poll for speed.
+// The rest of the library is optimised for size, this for speed.
 #![allow(clippy::inline_always)]
 
 use core::ffi::{CStr, c_int};
@@ -124,6 +124,7 @@ pub unsafe fn poll(queue: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> Resul
 ///
 /// # Safety
 /// The queue is valid.
+#[inline(always)]
 pub unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
     const SOLICITED_ONLY: c_int = 0;
     // SAFETY: the context of a valid queue is valid.
@@ -140,6 +141,7 @@ pub unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
 ///
 /// # Safety
 /// The channel is valid.
+#[inline(always)]
 pub unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result<(), Failure> {
     let mut raised = ptr::null_mut();
     let mut context = ptr::null_mut();
