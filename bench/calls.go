@@ -25,7 +25,7 @@ func measure(name string, call func()) {
 		each = append(each, float64(time.Since(start).Nanoseconds())/calls)
 	}
 	sort.Float64s(each)
-	fmt.Printf("calls,\"%s\",\"cgo\",ns,%.2f,%.2f,%.2f\n",
+	fmt.Printf("languages,\"%s\",\"cgo\",ns,%.2f,%.2f,%.2f\n",
 		name, each[rounds/2], each[rounds/4], each[rounds-1-rounds/4])
 }
 

@@ -55,7 +55,7 @@ def main():
         low, median, high = statistics.quantiles(
             nanoseconds(getattr(library, name), *arguments), n=4
         )
-        print(f'calls,"{name}","ctypes",ns,{median:.2f},{low:.2f},{high:.2f}')
+        print(f'languages,"{name}","ctypes",ns,{median:.2f},{low:.2f},{high:.2f}')
 
 
 main()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Plots of the medians that report.py wrote to `directory`.
 
-set terminal svg size 900,420 font "sans-serif,12" background "white"
+set terminal svg noenhanced size 900,420 font "sans-serif,12" background "white"
 set style data histograms
 set style fill solid 0.85 noborder
 set grid ytics linecolor "#dddddd"
@@ -20,10 +20,17 @@ set datafile missing "NaN"
 set style histogram clustered gap 1.5
 set xtics rotate by 35 right
 
-set output directory."/calls.svg"
-set ylabel "nanoseconds a call"
-plot for [i = 2:columns("calls")] file("calls") using i:xtic(1) title columnheader(i) linecolor rgb colour[i - 1]
+# name: of the section's medians and of the plot
+plot_of(name) = sprintf("set output '%s/%s.svg'; plot for [i = 2:%d] '%s' using i:xtic(1) title columnheader(i) linecolor rgb colour[i - 1]", directory, name, columns(name), file(name))
+has(name) = system("test -s '".file(name)."' && echo 1 || echo 0") + 0
 
-set output directory."/instructions.svg"
-set ylabel "instructions a call, loop and provider included"
-plot for [i = 2:columns("instructions")] file("instructions") using i:xtic(1) title columnheader(i) linecolor rgb colour[i - 1]
+set ylabel "nanoseconds a call"
+if (has("calls")) { eval plot_of("calls") }
+set ylabel "instructions a call, with loop and provider"
+if (has("instructions")) { eval plot_of("instructions") }
+set ylabel "nanoseconds more than without"
+if (has("preload")) { eval plot_of("preload") }
+
+set xtics norotate
+set ylabel "microseconds until all are done"
+if (has("stack-until-done")) { eval plot_of("stack-until-done") }
