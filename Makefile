@@ -6,6 +6,7 @@
 #   make bench      the benchmarks
 #   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
 #   make uninstall  the same variables
+#   make deb        Debian packages, in build/deb
 #   make generated  renews the generated files in the source tree
 
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -134,7 +135,7 @@ build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
 
-SUITES ?= unit generated fake differential oracle header layout consumers abi instructions sanitizers man docs vm preload device preload_device languages
+SUITES ?= unit generated fake differential oracle header layout consumers packages abi instructions sanitizers man docs vm preload device preload_device languages
 
 .PHONY: check
 check:
@@ -204,6 +205,11 @@ uninstall:
 
 include preload/preload.mk
 include bench/bench.mk
+
+.PHONY: deb
+deb:
+	@scripts/need --quiet build deb
+	@scripts/deb
 
 .PHONY: generated
 generated:
