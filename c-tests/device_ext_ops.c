@@ -473,6 +473,40 @@ static void drains(void **state)
 	assert_succeeds(rdmax_drain(link->active, TEST_SECONDS * 1000), 0);
 }
 
+/* As many as the device takes; no more than completions have room. */
+static void fill_queues(struct link *link, struct region *local, struct region *remote)
+{
+	int receives = 0, reads = 0;
+
+	while (receives < link->active->recv_cq->cqe &&
+	       !rdma_post_recv(link->active, NULL, local->data, BYTES, local->mr))
+		receives++;
+	while (reads < link->active->send_cq->cqe &&
+	       !rdma_post_read(link->active, NULL, local->data, 1, local->mr, IBV_SEND_SIGNALED,
+			       remote_address(remote), remote->mr->rkey))
+		reads++;
+	print_message("# %d receives, room for %d; %d reads, room for %d\n", receives,
+		      link->active->recv_cq->cqe, reads, link->active->send_cq->cqe);
+	assert_true(receives >= RECV_DEPTH && reads >= SEND_DEPTH);
+}
+
+/*
+ * Nobody has taken a completion, whether requests have completed or not: then neither a
+ * request queue nor a completion queue has room for one more.
+ */
+static void drains_full_queues(void **state)
+{
+	struct link *link = connected(state);
+	struct region *local = region_add(link, rdma_reg_msgs, link->active, BYTES);
+	struct region *remote = region_add(link, rdma_reg_read, link->passive, BYTES);
+
+	if (*(const int *)link->parameter == PEER_IN_ERROR)
+		set_qp_error(link->passive);
+	fill_queues(link, local, remote);
+	assert_succeeds(rdmax_drain(link->active, TEST_SECONDS / 2 * 1000), 0);
+	assert_drained(link, local);
+}
+
 /* What is posted in the error state is drained too; also where nothing is flushed by itself. */
 static void drains_what_is_posted_after_the_error(void **state)
 {
@@ -613,6 +647,9 @@ int main(void)
 		DEVICE_TEST_OF("drains, disconnected", drains, &disconnected_link),
 		DEVICE_TEST_OF("drains, broken", drains, &broken_link),
 		DEVICE_TEST_OF("drains, the peer in error", drains, &dead_link),
+		DEVICE_TEST_OF("drains full queues", drains_full_queues, &connected_link),
+		DEVICE_TEST_OF("drains full queues, the peer in error", drains_full_queues,
+			       &dead_link),
 		DEVICE_TEST(drains_what_is_posted_after_the_error),
 		DEVICE_TEST(drains_before_the_connection),
 		DEVICE_TEST(drains_without_receives),

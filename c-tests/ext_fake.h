@@ -38,6 +38,7 @@ struct ext_cq {
 	int polls, arms;	/* calls */
 	int poll_result;	/* what a poll returns instead, if it is not 0 */
 	int largest_poll;	/* the most entries that were asked for at once */
+	int overruns;		/* completions that were lost since the queue was full */
 	atomic_int events, acknowledged;
 };
 

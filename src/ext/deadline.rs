@@ -50,7 +50,7 @@ impl Deadline {
 
     /// No time remains from now on; whether there was none from the start.
     pub fn expire(&mut self) -> bool {
-        mem::replace(&mut self.milliseconds, 0) == 0
+        mem::replace(self, Self::after(0)).milliseconds == 0
     }
 
     pub fn has_passed(&mut self) -> bool {
@@ -116,8 +116,10 @@ mod tests {
 
     #[test]
     fn what_has_expired_has_passed() {
-        for milliseconds in [1, c_int::MAX] {
+        for milliseconds in [60_000, c_int::MAX] {
             let mut deadline = Deadline::after(milliseconds);
+            deadline.start();
+            assert!(!deadline.has_passed());
             assert!(!deadline.expire());
             assert!(deadline.has_passed());
             assert!(deadline.expire());

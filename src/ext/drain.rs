@@ -132,14 +132,13 @@ impl Drain {
             } else {
                 return Ok(0);
             };
-            let mut retry = Deadline::after(RETRY_MILLISECONDS);
             let limit = if self.is_wanting() && !deadline.has_passed() {
-                &mut retry
+                Deadline::after(RETRY_MILLISECONDS)
             } else {
-                &mut *deadline
+                *deadline
             };
             // SAFETY: as the caller promises; the marker's completion queue is not NULL.
-            if !unsafe { self.take_completion(cq, limit)? } && deadline.has_passed() {
+            if !unsafe { self.take_completions(cq, limit)? } && deadline.has_passed() {
                 return Err(Failure::TimedOut);
             }
         }
@@ -154,6 +153,10 @@ impl Drain {
     /// The receive comes before that: one that is posted in the error state may be looked
     /// at only when the state is set once more.
     ///
+    /// What is there is taken before. Where the device does not wait for that, a request
+    /// queue has room while its completion queue is full, and the marker's completion would
+    /// be lost.
+    ///
     /// # Safety
     /// As for [`Drain::run`].
     unsafe fn post_markers(&mut self) -> Result<(), Failure> {
@@ -163,12 +166,14 @@ impl Drain {
         // SAFETY: as the caller promises.
         unsafe {
             if self.recv.state == State::Wanted {
+                self.take_completions(self.recv.cq, Deadline::after(0))?;
                 let context = self.recv.wr_id as *mut c_void;
                 self.recv
                     .posted(recvv(self.id, context, ptr::null_mut(), 0))?;
             }
             set_state(self.qp, IBV_QPS_ERR)?;
             if self.send.state == State::Wanted {
+                self.take_completions(self.send.cq, Deadline::after(0))?;
                 let mut request = own_request(IBV_WR_RDMA_WRITE, self.send.wr_id);
                 self.send.posted(post_one(self.id, &raw mut request))?;
             }
@@ -176,23 +181,33 @@ impl Drain {
         Ok(())
     }
 
-    /// Takes a completion, and drops it if it is not a marker's. False when the time is
-    /// over.
+    /// Waits for a completion, and takes what is there with it; drops what is not a marker's.
+    /// False when the time is over.
     ///
     /// # Safety
     /// As for [`Drain::run`]; the completion queue is valid.
-    unsafe fn take_completion(
+    #[inline(never)]
+    unsafe fn take_completions(
         &mut self,
         cq: *mut ibv_cq,
-        limit: &mut Deadline,
+        mut limit: Deadline,
     ) -> Result<bool, Failure> {
-        // SAFETY: integers only, for which zeros are valid.
-        let mut wc: ibv_wc = unsafe { mem::zeroed() };
-        // SAFETY: as the caller promises.
-        let taken = unsafe { Queue::whole(cq).wait_patiently(&raw mut wc, limit)? };
-        // Both may complete in one queue. No other request has their wr_id.
-        self.send.completed(wc.wr_id);
-        self.recv.completed(wc.wr_id);
-        Ok(taken)
+        // SAFETY: as the caller promises; integers only, for which zeros are valid.
+        unsafe {
+            let mut wc: ibv_wc = mem::zeroed();
+            let mut taken = false;
+            // Others may complete in it all the time.
+            for _ in 0..(*cq).cqe {
+                if !Queue::whole(cq).wait_patiently(&raw mut wc, &mut limit)? {
+                    break;
+                }
+                // Both may complete in one queue. No other request has their wr_id.
+                self.send.completed(wc.wr_id);
+                self.recv.completed(wc.wr_id);
+                taken = true;
+                limit.expire();
+            }
+            Ok(taken)
+        }
     }
 }
