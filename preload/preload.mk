@@ -34,11 +34,11 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults behave lookup cost direct unusual)
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual)
 
 tests: preload $(PRELOAD_TESTS)
 
-build/c-tests/preload/faults build/c-tests/preload/behave: build/c-tests/preload/%: \
+build/c-tests/preload/faults build/c-tests/preload/correct build/c-tests/preload/behave: build/c-tests/preload/%: \
 		c-tests/preload/%.c c-tests/preload/loop.c c-tests/preload/loop.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $(filter %.c,$^) -o $@ -libverbs -lpthread

@@ -99,6 +99,14 @@ static uint8_t gid_index(struct ibv_context *context, union ibv_gid *gid)
 	return index;
 }
 
+struct ibv_ah_attr loop_path(struct loop *loop)
+{
+	struct ibv_ah_attr path = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 1 } };
+
+	path.grh.sgid_index = gid_index(loop->context, &path.grh.dgid);
+	return path;
+}
+
 static void connect_to(struct loop *loop, struct ibv_qp *qp, const struct ibv_qp *peer)
 {
 	struct ibv_qp_attr ready = {
@@ -107,11 +115,10 @@ static void connect_to(struct loop *loop, struct ibv_qp *qp, const struct ibv_qp
 		.dest_qp_num = peer->qp_num,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 1 } },
+		.ah_attr = loop_path(loop),
 	};
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	ready.ah_attr.grh.sgid_index = gid_index(loop->context, &ready.ah_attr.grh.dgid);
 	if (qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	require(!ibv_modify_qp(qp, &ready, mask), "RTR");

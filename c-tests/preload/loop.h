@@ -32,6 +32,8 @@ struct ibv_context *loop_device(void);
 
 /* Device, domain, queues of that type; the queue pairs are in the INIT state. */
 void loop_open(struct loop *loop, enum ibv_qp_type type);
+/* From one queue pair to the other. */
+struct ibv_ah_attr loop_path(struct loop *loop);
 /* Both queue pairs go to the RTS state. */
 void loop_connect(struct loop *loop);
 void loop_to_state(struct ibv_qp *qp, enum ibv_qp_state state);
