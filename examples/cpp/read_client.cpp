@@ -150,6 +150,7 @@ int main(int argc, char **argv)
 		std::fprintf(stderr, "usage: read_client [--wrong-rkey] ADDRESS PORT\n");
 		return exit_usage;
 	}
+	std::setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		fetch(argv[argc - 2], argv[argc - 1], wrong_rkey);
 	} catch (const std::system_error &error) {

@@ -243,6 +243,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	program = "client";
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != (wrong_rkey ? 4 : 3)) {
 		fprintf(stderr, "usage: read_client [--wrong-rkey] ADDRESS PORT\n");
 		return EXIT_USAGE;

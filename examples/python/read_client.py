@@ -103,12 +103,17 @@ def main() -> int:
     try:
         fetch(arguments.address, arguments.port, arguments.wrong_rkey)
     except rdma_verbs.CompletionError as error:
-        print(f"client: {REQUESTS[error.wr_id]}: {error}", file=sys.stderr)
-        return 1
+        return failed(f"{REQUESTS[error.wr_id]}: {error}")
     except (OSError, ValueError) as error:
-        print(f"client: {error}", file=sys.stderr)
-        return 1
+        return failed(str(error))
     return 0
+
+
+def failed(why: str) -> int:
+    """Says why, below what has been printed before."""
+    sys.stdout.flush()
+    print(f"client: {why}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":
