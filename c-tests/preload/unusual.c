@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct ibv_context *context;
@@ -235,6 +236,65 @@ static void signal_in_malloc(void)
 	close_all();
 }
 
+static volatile int enough;
+
+/* Makes, uses and destroys regions and queue pairs, in a context of its own. */
+static void use_verbs(int rounds)
+{
+	struct ibv_qp_init_attr attributes = {
+		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 4, .max_send_sge = 1 },
+	};
+	struct ibv_context *own = ibv_open_device(ibv_get_device_list(NULL)[0]);
+	struct ibv_pd *own_pd = ibv_alloc_pd(own);
+	struct ibv_cq *own_cq = ibv_create_cq(own, 16, NULL, NULL, 0);
+
+	attributes.send_cq = attributes.recv_cq = own_cq;
+	for (int i = 0; i < rounds && !enough; i++) {
+		struct ibv_mr *own_mr = ibv_reg_mr(own_pd, memory, sizeof(memory), 0);
+		struct ibv_qp *own_qp = ibv_create_qp(own_pd, &attributes);
+		struct ibv_wc wc;
+
+		send_on(own_qp, own_mr->lkey);
+		require(ibv_poll_cq(own_cq, 1, &wc) == 1, "ibv_poll_cq");
+		require(!ibv_destroy_qp(own_qp) && !ibv_dereg_mr(own_mr), "ibv_dereg_mr");
+	}
+	require(!ibv_destroy_cq(own_cq) && !ibv_dealloc_pd(own_pd) && !ibv_close_device(own),
+		"ibv_close_device");
+}
+
+static void *use_until_enough(void *nothing)
+{
+	use_verbs(1 << 30);
+	return nothing;
+}
+
+/* Whatever the other threads hold at that moment, the child can go on. */
+static void forks_among_threads(void)
+{
+	pthread_t threads[3];
+
+	for (int i = 0; i < 3; i++)
+		require(!pthread_create(&threads[i], NULL, use_until_enough, NULL), "thread");
+	for (int i = 0; i < 150; i++) {
+		pid_t child = fork();
+		int status;
+
+		require(child >= 0, "fork");
+		if (child == 0) {
+			alarm(20);
+			use_verbs(5);
+			_exit(0);
+		}
+		require(waitpid(child, &status, 0) == child, "waitpid");
+		if (status)
+			printf("child %d: status %#x\n", i, (unsigned int)status);
+		require(status == 0, "child");
+	}
+	enough = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -244,6 +304,7 @@ static const struct {
 	{ "direct-polling", direct_polling },
 	{ "providers-objects", providers_objects },
 	{ "armed-ahead", armed_ahead },
+	{ "forks-among-threads", forks_among_threads },
 	{ "small-signal-stack", small_signal_stack },
 	{ "signal-in-malloc", signal_in_malloc },
 };

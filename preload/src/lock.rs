@@ -47,6 +47,11 @@ impl<T> Lock<T> {
         Held(self)
     }
 
+    /// Whether somebody holds it at the moment.
+    pub fn is_held(&self) -> bool {
+        self.state.load(Relaxed) != FREE
+    }
+
     #[cold]
     fn wait(&self) {
         let errno = Errno::now();

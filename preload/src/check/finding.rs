@@ -125,6 +125,7 @@ fn seen() -> &'static Seen {
 pub fn forget() {
     FOUND.store(0, Relaxed);
     SEEN.store(std::ptr::null_mut(), Release);
+    super::stack::forget();
     super::wait::forget();
 }
 

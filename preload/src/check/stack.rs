@@ -4,8 +4,10 @@
 use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::errno::Errno;
+use crate::lock::Lock;
 use crate::output::Buffer;
 
 const DEPTH: usize = 16;
@@ -23,7 +25,7 @@ impl Stack {
         let errno = Errno::now();
         let mut stack = Self::default();
         let own = module(Self::here as *const () as usize);
-        backtrace::trace(|frame| {
+        let visit = |frame: &backtrace::Frame| {
             let address = frame.ip() as usize;
             if address != 0 && (stack.length > 0 || module(address) != own) {
                 if let Some(place) = stack.frames.get_mut(stack.length) {
@@ -32,7 +34,10 @@ impl Stack {
                 }
             }
             stack.length < DEPTH
-        });
+        };
+        // SAFETY: the unwinder is libgcc's, which threads may use at the same time. The
+        // lock that this goes without might be held for ever in the child of a fork.
+        unsafe { backtrace::trace_unsynchronized(visit) };
         errno.restore();
         stack
     }
@@ -58,7 +63,7 @@ impl Stack {
             let mut named = false;
             let mut is_main = false;
             // A return address may be that of the next function: the call is before it.
-            backtrace::resolve((address - 1) as *mut c_void, |symbol| {
+            resolve((address - 1) as *mut c_void, |symbol| {
                 let Some(name) = symbol.name() else {
                     return;
                 };
@@ -82,6 +87,26 @@ impl Stack {
             }
         }
         Ok(())
+    }
+}
+
+/// Protects what the resolver keeps between calls.
+static RESOLVER: Lock<()> = Lock::new(());
+/// Another thread was about to change that when this process was forked.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// The child of a fork has not the thread that may have held the lock.
+pub fn forget() {
+    if RESOLVER.is_held() {
+        IS_BROKEN.store(true, Relaxed);
+    }
+}
+
+fn resolve(address: *mut c_void, name: impl FnMut(&backtrace::Symbol)) {
+    if !IS_BROKEN.load(Relaxed) {
+        let _held = RESOLVER.lock();
+        // SAFETY: one thread at a time.
+        unsafe { backtrace::resolve_unsynchronized(address, name) };
     }
 }
 
