@@ -84,11 +84,10 @@ static int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 		queue->largest_poll = entries;
 	while (found < entries && queue->added != queue->taken)
 		wc[found++] = queue->wc[queue->taken++ % EXT_DEPTH];
-	if (!found && queue->poll_result) {
+	if (!found && queue->poll_result)
 		found = queue->poll_result;
-		errno = ENODEV;
-	}
 	pthread_mutex_unlock(&queue->lock);
+	errno = EDOM;	/* a provider may leave it changed, also when it has succeeded */
 	return found;
 }
 

@@ -136,6 +136,23 @@ static void foreign_and_done(void)
 	rdmax_read(&ext.id, ext_memory, 8, &ext.mr, 0, 0, 0);
 }
 
+static void complete(struct ext_request *request)
+{
+	(void)request;
+	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
+}
+
+/* The first piece completes after the second is refused; errno is what it was then. */
+static void refused_in_pieces(void)
+{
+	ext.max_msg_sz = 4096;
+	ext.on_send = complete;
+	ext.sq.accept = 1;
+	ext.sq.refusal = -1;
+	errno = ENODEV;
+	rdmax_read(&ext.id, ext_memory, 2 << 20, &ext.mr, 0, 0, 0);
+}
+
 static void outside(void)
 {
 	struct rdmax_recv v = { NULL, (void *)0x10800, 4096, &ext.mr };
@@ -161,6 +178,8 @@ static const struct {
 	  "(errno 110)\n", foreign },
 	{ "rdma_verbs: rdmax_read: took the completion of another request, "
 	  "wr_id 0x1234abcd: Device or resource busy (errno 16)\n", foreign_and_done },
+	{ "rdma_verbs: rdmax_read: the provider's post_send returned -1: No such device "
+	  "(errno 19)\n", refused_in_pieces },
 	{ "rdma_verbs: rdmax_post_recvs: addr 0x10800 with length 4096 is not inside mr "
 	  "(addr 0x10000, length 4096): Invalid argument (errno 22)\n", outside },
 };
