@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -295,6 +296,27 @@ static void forks_among_threads(void)
 		pthread_join(threads[i], NULL);
 }
 
+static void leave(int number)
+{
+	(void)number;
+	exit(0);
+}
+
+/* The signal may come in the middle of a post: as so many programs end. Not all is done
+   by then, which check may say. */
+static void exits_in_a_handler(void)
+{
+	struct itimerval soon = { .it_value.tv_usec = 20000 };
+
+	open_all(IBV_TRANSPORT_IB);
+	signal(SIGALRM, leave);
+	require(!setitimer(ITIMER_REAL, &soon, NULL), "setitimer");
+	for (;;) {
+		post_send();
+		poll_one();
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -305,6 +327,7 @@ static const struct {
 	{ "providers-objects", providers_objects },
 	{ "armed-ahead", armed_ahead },
 	{ "forks-among-threads", forks_among_threads },
+	{ "exits-in-a-handler", exits_in_a_handler },
 	{ "small-signal-stack", small_signal_stack },
 	{ "signal-in-malloc", signal_in_malloc },
 };

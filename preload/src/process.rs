@@ -6,7 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8,
+    Ordering::{Relaxed, SeqCst},
+    compiler_fence,
+};
 
 use rdma_verbs_settings::{Format, Mode, RuleSet, STATUS_FOUND, variable};
 
@@ -98,6 +102,8 @@ impl Busy {
             return None;
         }
         own.busy.set(true);
+        // A signal handler sees it before anything that it protects.
+        compiler_fence(SeqCst);
         Some(Self(own))
     }
 }
@@ -105,6 +111,7 @@ impl Busy {
 impl Drop for Busy {
     #[inline]
     fn drop(&mut self) {
+        compiler_fence(SeqCst);
         self.0.busy.set(false);
     }
 }
@@ -330,7 +337,14 @@ extern "C" fn end(_: *mut c_void) {
         }
         Mode::Stat => stat::report(),
         Mode::Check => {
-            check::at_exit(has_hooked());
+            // A signal handler may have called exit in the middle of a hook. Then this
+            // thread holds locks, and has not seen what destructors did since.
+            if !thread::own().busy.get() {
+                check::at_exit();
+            }
+            if has_hooked() {
+                check::report_total();
+            }
             if settings().fail && check::found() > 0 {
                 // What the program has printed comes first: the status is all that changes.
                 // SAFETY: flushes all streams; no hook runs after it.

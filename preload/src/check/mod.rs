@@ -595,8 +595,8 @@ pub fn object(call: &str, kind: &'static str, address: usize) {
     }
 }
 
-/// At the end of the program.
-pub fn at_exit(hooked: bool) {
+/// At the end of the program: what is left.
+pub fn at_exit() {
     let mut found = Findings::default();
     let mut regions: Vec<Region> = Vec::new();
     model()
@@ -613,9 +613,6 @@ pub fn at_exit(hooked: bool) {
             ),
         )
         .report_at(region.stack);
-    }
-    if hooked {
-        report_total();
     }
 }
 
