@@ -105,10 +105,6 @@ build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(LI
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
-build/c-tests/batch_cost: c-tests/batch_cost.c $(TEST_HEADERS) $(LIBRARY)
-	@mkdir -p $(@D)
-	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
-
 # librdmacm's inline functions, with and without assert: compiled with its own header.
 build/c-tests/oracle_with_assert.o: DEFINES := -DORACLE=oracle_with_assert
 build/c-tests/oracle_without_assert.o: DEFINES := -DORACLE=oracle_without_assert -DNDEBUG
@@ -144,8 +140,7 @@ check:
 	@scripts/check $(SUITES)
 
 .PHONY: tests
-tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential build/c-tests/interop \
-	build/c-tests/batch_cost
+tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential build/c-tests/interop
 
 .PHONY: demo
 demo:

@@ -77,8 +77,8 @@ $(BENCH)/footprint: bench/footprint.c bench/statistics.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $< -o $@ -ldl
 
-# What c-tests/instructions counts.
-tests: $(BENCH)/calls $(BENCH)/plt.so $(BENCH)/extension.so
+# What c-tests/instructions and c-tests/batch-cost count.
+tests: $(BENCH)/calls $(BENCH)/plt.so $(BENCH)/extension.so $(BENCH)/stack
 
 BENCH_PROGRAMS := calls stack footprint
 BENCH_PROGRAMS += inline.so shim.so plt.so noplt.so static.so family.so extension.so

@@ -3,11 +3,13 @@
  * What RDMA reads and messages of 8 bytes cost on a device, posted and waited for in
  * different ways.
  *
- *	stack ADDRESS		times, in which the ways alternate, and calls of the provider
- *	stack ADDRESS WAY N	one way N times, for strace, which counts the system calls
+ *	stack ADDRESS			times, in which the ways alternate, and how often
+ *					the provider's post_send was called
+ *	stack ADDRESS WORK WAY N	one way N times, for strace, which counts the system
+ *					calls; prints how often post_send was called
  *
- * Prints lines of CSV: section, work, way, unit, median, lower and upper quartile. The
- * peer is a thread of this process.
+ * The first prints lines of CSV: section, work, way, unit, median, lower and upper
+ * quartile. The peer is a thread of this process.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -184,33 +186,40 @@ static void add_ways(const struct way *of)
 		ways[way_count++] = of;
 }
 
-static int usage(void)
+static const struct way *find_way(const char *work, const char *name)
 {
-	fprintf(stderr, "usage: stack ADDRESS [WAY N]\n");
 	for (int w = 0; w < way_count; w++)
-		fprintf(stderr, "\tway %d: %s, %s\n", w, ways[w]->work, ways[w]->name);
-	return 2;
+		if (!strcmp(ways[w]->work, work) && !strcmp(ways[w]->name, name))
+			return ways[w];
+	return NULL;
+}
+
+static void repeat(const struct way *way, int times)
+{
+	while (times-- > 0) {
+		way->post();
+		way->complete();
+	}
+	printf("%lu\n", posts);
 }
 
 int main(int argc, char **argv)
 {
-	int way = argc > 2 ? atoi(argv[2]) : 0;
+	const struct way *way = NULL;
 
 	add_ways(upstream_ways);
 	add_ways(our_ways);
-	if ((argc != 2 && argc != 4) || way < 0 || way >= way_count)
-		return usage();
+	if (argc != 2 && (argc != 5 || !(way = find_way(argv[2], argv[3])))) {
+		fprintf(stderr, "usage: stack ADDRESS [WORK WAY N]\n");
+		return 2;
+	}
 	connect_ids(argv[1]);
 	start_peer();
-	if (argc == 4) {
-		for (int n = atoi(argv[3]); n > 0; n--) {
-			ways[way]->post();
-			ways[way]->complete();
-		}
-		return 0;
-	}
 	provider_post = id->qp->context->ops.post_send;
 	id->qp->context->ops.post_send = counting_post;
-	compare();
+	if (way)
+		repeat(way, atoi(argv[4]));
+	else
+		compare();
 	return 0;
 }
