@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * usage: cost [LIMIT-OF-A-REQUEST [LIMIT-OF-AN-EMPTY-POLL [LIMIT-OF-A-POST]]]
+ * usage: cost MODE
  *        cost calls request|empty-poll|post NUMBER
  *
  * What the hooks cost, in one process: nanoseconds of a call through the context, as
- * programs make it, less those of a call of the provider's own function. On the
- * provider of fake_ibverbs.c, which costs nothing. Prints the best of many rounds;
- * with limits, fails where one is exceeded. The second form makes so many calls, for
+ * programs make it, less those of a call of the provider's own function, which
+ * alternate. On the provider of fake_ibverbs.c, which costs nothing. Prints lines of CSV
+ * for `make bench`, with this name for the mode. The second form makes so many calls, for
  * somebody else to count their instructions.
  */
 #include "fake.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "../../bench/statistics.h"
 
 enum { CALLS = 20000, ROUNDS = 200 };
 
@@ -27,14 +26,6 @@ static struct ibv_send_wr request = {
 	.opcode = IBV_WR_SEND,
 	.send_flags = IBV_SEND_SIGNALED,
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 static void post(const struct ibv_context_ops *ops)
 {
@@ -58,34 +49,27 @@ static void post_and_poll(const struct ibv_context_ops *ops)
 	ops->poll_cq(cq, 1, &wc);
 }
 
-static double best(void (*call)(const struct ibv_context_ops *), const struct ibv_context_ops *ops)
+static double nanoseconds(void (*call)(const struct ibv_context_ops *),
+			  const struct ibv_context_ops *ops)
 {
-	double least = 1e9;
+	double start = now_ns();
 
-	for (int round = 0; round < ROUNDS; round++) {
-		double start = now();
-
-		for (int i = 0; i < CALLS; i++)
-			call(ops);
-		start = (now() - start) / CALLS;
-		least = start < least ? start : least;
-	}
-	return least;
+	for (int i = 0; i < CALLS; i++)
+		call(ops);
+	return (now_ns() - start) / CALLS;
 }
 
-static int too_slow;
-
 static void measure(const char *name, void (*call)(const struct ibv_context_ops *),
-		    const char *limit)
+		    const char *mode)
 {
-	double hooked = best(call, &qp->context->ops), plain = best(call, fake_ops());
+	static double more[ROUNDS];
 
-	printf("%-13s %6.1f ns, bare %4.1f ns: %6.1f ns more\n", name, hooked, plain,
-	       hooked - plain);
-	if (limit && hooked - plain > atof(limit)) {
-		printf("%s: more than %s ns\n", name, limit);
-		too_slow = 1;
+	for (int round = 0; round < ROUNDS; round++) {
+		double plain = nanoseconds(call, fake_ops());
+
+		more[round] = nanoseconds(call, &qp->context->ops) - plain;
 	}
+	print_row("preload", name, mode, "ns", more, ROUNDS);
 }
 
 static void make_calls(const char *name, int number)
@@ -118,8 +102,13 @@ int main(int argc, char **argv)
 		make_calls(argv[2], atoi(argv[3]));
 		return 0;
 	}
-	measure("a request", post_and_poll, argc > 1 ? argv[1] : NULL);
-	measure("an empty poll", poll_nothing, argc > 2 ? argv[2] : NULL);
-	measure("a post", post, argc > 3 ? argv[3] : NULL);
-	return too_slow;
+	if (argc != 2) {
+		fprintf(stderr, "usage: cost MODE\n"
+				"       cost calls request|empty-poll|post NUMBER\n");
+		return 2;
+	}
+	measure("a post", post, argv[1]);
+	measure("a poll that finds nothing", poll_nothing, argv[1]);
+	measure("a request, from post to completion", post_and_poll, argv[1]);
+	return 0;
 }
