@@ -258,6 +258,17 @@ static int serve_channel(struct server *s)
 	}
 }
 
+/* A process that was stopped, or is traced, is woken without an event. */
+static int await_event(struct server *s, struct epoll_event *event)
+{
+	int n;
+
+	do
+		n = epoll_wait(s->epoll, event, 1, -1);
+	while (n < 0 && errno == EINTR);
+	return n == 1 ? 0 : -1;
+}
+
 /*
  * One event at a time: of two, the first could close the client that the
  * second is about. What is not taken now is still there the next time, since
@@ -269,7 +280,7 @@ static int loop(struct server *s)
 
 	while (s->clients) {
 		begin("wait for an event");
-		if (epoll_wait(s->epoll, &event, 1, -1) != 1)
+		if (await_event(s, &event))
 			return failed_errno("epoll_wait");
 		if (event.data.ptr != s)
 			serve_client(s, event.data.ptr);
