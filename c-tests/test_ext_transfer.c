@@ -627,16 +627,61 @@ static void drains_a_queue_pair_with_one_queue(void **state)
 	assert_int_equal(ext.sq.calls, 0);
 }
 
+/* The queue pair's, or one that the program has given to the id. */
 static void leaves_shared_receives(void **state)
 {
+	static const struct { struct ibv_srq *of_qp, *of_id; } shared[] = {
+		{ &ext.srq, &ext.srq }, { &ext.srq, NULL }, { NULL, &ext.srq },
+	};
+
 	(void)state;
-	ext.qp.srq = &ext.srq;
-	ext.id.srq = &ext.srq;
-	post_some(5, 5);
-	assert_succeeds(rdmax_drain(&ext.id, 0), 0);
-	assert_int_equal(ext.sq.posted, ext.sq.completed);
-	assert_int_equal(ext.shared.posted, 5);
-	assert_int_equal(ext.shared.completed, 0);
+	for (size_t i = 0; i < COUNT(shared); i++) {
+		ext.state = IBV_QPS_RTS;
+		ext.shared.posted = 0;
+		ext.qp.srq = shared[i].of_qp;
+		ext.id.srq = &ext.srq;
+		post_some(5, 5);
+		ext.id.srq = shared[i].of_id;
+		assert_succeeds(rdmax_drain(&ext.id, 0), 0);
+		assert_int_equal(ext.sq.posted, ext.sq.completed);
+		assert_int_equal(ext.shared.posted, 5);
+		assert_int_equal(ext.shared.completed, 0);
+		assert_int_equal(ext.rq.calls, 0);
+	}
+}
+
+/* Nothing is done twice while the device takes its time. */
+static void drain_waits_for_events(void **state)
+{
+	(void)state;
+	ext.whole.context.ops.post_send = keep_state;
+	assert_fails(rdmax_drain(&ext.id, 200), ETIMEDOUT);
+	assert_int_equal(ext.states_set, 1);
+	assert_int_equal(ext.sq.posted, 1);
+	assert_in_range(ext.send.arms, 1, 5);
+}
+
+/* A queue that is full may be free again without a completion. */
+static void *accept_later(void *unused)
+{
+	usleep(20000);
+	*(volatile int *)&ext.sq.accept = -1;
+	return unused;
+}
+
+static void drain_tries_again(void **state)
+{
+	double started = now_ms();
+	pthread_t thread;
+
+	(void)state;
+	ext.sq.accept = 0;
+	ext.sq.refusal = ENOMEM;
+	assert_int_equal(pthread_create(&thread, NULL, accept_later, NULL), 0);
+	assert_succeeds(rdmax_drain(&ext.id, LIMIT_SECONDS * 1000), 0);
+	pthread_join(thread, NULL);
+	assert_drained();
+	assert_true(now_ms() - started < LIMIT_SECONDS * 1000 / 2);
 }
 
 /* A datagram cannot be posted without an address. */
@@ -708,6 +753,8 @@ int main(void)
 		ONE(drains_slowly),
 		ONE(drains_a_queue_pair_with_one_queue),
 		ONE(leaves_shared_receives),
+		ONE(drain_waits_for_events),
+		ONE(drain_tries_again),
 		ONE(resets_datagrams),
 		ONE(drain_fails),
 	};
