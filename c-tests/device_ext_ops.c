@@ -270,7 +270,7 @@ static void many_messages(void **state)
 	while (taken < BATCH) {
 		int found = rdmax_get_recv_comps(link->passive, wc, BATCH, TEST_SECONDS * 1000);
 
-		assert_in_range(found, 1, BATCH - taken);
+		assert_between(found, 1, BATCH - taken);
 		for (int i = 0; i < found; i++) {
 			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
 			assert_int_equal(wc[i].wr_id, taken++);
@@ -297,7 +297,7 @@ static void more_than_fit(void **state)
 	for (int i = 0; i < TOO_MANY; i++)
 		v[i].context = context_of((uint64_t)i);
 	assert_fails(rdmax_post_reads(link->active, v, TOO_MANY, &posted), ENOMEM);
-	assert_in_range(posted, SEND_DEPTH, TOO_MANY - 1);
+	assert_between(posted, SEND_DEPTH, TOO_MANY - 1);
 	for (int i = 0; i < posted; i++)
 		take_send(link->active, (uint64_t)i, IBV_WC_SUCCESS);
 	assert_succeeds(rdmax_post_reads(link->active, v, 1, &posted), 0);
@@ -332,7 +332,7 @@ static void max_inline(void **state)
 	static uint8_t data[BYTES];
 	int bytes = rdmax_max_inline(link->active);
 
-	assert_in_range(bytes, INLINE_BYTES, BYTES - 1);
+	assert_between(bytes, INLINE_BYTES, BYTES - 1);
 	must(rdma_post_recvv(link->passive, NULL, NULL, 0));
 	assert_succeeds(rdma_post_write(link->active, context_of(1), data, 0, NULL,
 					IBV_SEND_INLINE | IBV_SEND_SIGNALED, 0, 0), 0);

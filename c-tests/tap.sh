@@ -16,7 +16,7 @@ tap_failed=0
 
 tap_end() {
 	local status=$?
-	rm -rf "$work"
+	rm -rf "$work" || true
 	if [[ $status -ne 0 ]]; then
 		echo "Bail out! ${0##*/} ended with status $status"
 		exit "$status"
