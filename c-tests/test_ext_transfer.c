@@ -310,17 +310,39 @@ static void a_piece_is_refused_by_errno(void **state)
 
 static void port_is_unknown(void **state)
 {
+	int (*query_port)(struct ibv_context *, uint8_t, struct ibv_port_attr *, size_t);
+
 	(void)state;
 	ext.result = EIO;
 	assert_fails(transfer(2 << 20, -1), EIO);
 	ext.result = 0;
+	query_port = ext.whole.query_port;
 	ext.whole.query_port = NULL;
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
+	ext.whole.query_port = query_port;
 	ext.whole.sz = sizeof(ext.whole) - 8;	/* an older one, which ends before it */
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
 	ext.whole.context.abi_compat = NULL;
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
 	assert_int_equal(ext.sq.posted, 0);
+	/* A newer one has more in front of what we know. */
+	ext.whole.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ext.whole.sz = sizeof(ext.whole) + 48;
+	device_completes(IBV_WC_SUCCESS);
+	assert_succeeds(transfer(2 << 20, -1), 0);
+}
+
+/* Waiting itself fails: no time is waited for then. */
+static void waiting_fails(void **state)
+{
+	(void)state;
+	ext.send.poll_result = -2;
+	assert_fails(transfer(LENGTH, -1), EIO);
+	ext.send.poll_result = 0;
+	ext_raise(&ext.send, &ext.other);
+	assert_fails(transfer(LENGTH, -1), EINVAL);
+	ext.send.poll_result = -EINVAL;
+	assert_fails(rdmax_drain(&ext.id, -1), EINVAL);
 }
 
 /* --- what is left in flight ------------------------------------------------------------------ */
@@ -661,6 +683,16 @@ static void drain_waits_for_events(void **state)
 	assert_between(ext.send.arms, 1, 5);
 }
 
+/* Without a channel it looks each millisecond, and sleeps in between. */
+static void drain_sleeps(void **state)
+{
+	(void)state;
+	ext.whole.context.ops.post_send = keep_state;
+	ext.send.cq.channel = NULL;
+	assert_fails(rdmax_drain(&ext.id, 200), ETIMEDOUT);
+	assert_in_range(ext.send.polls, 5, 1000);
+}
+
 /* A queue that is full may be free again without a completion. */
 static void *accept_later(void *unused)
 {
@@ -738,6 +770,7 @@ int main(void)
 		BOTH(a_piece_is_refused),
 		BOTH(a_piece_is_refused_by_errno),
 		BOTH(port_is_unknown),
+		BOTH(waiting_fails),
 		BOTH(times_out),
 		BOTH(late_completions),
 		BOTH(an_earlier_request_fails),
@@ -754,6 +787,7 @@ int main(void)
 		ONE(drains_a_queue_pair_with_one_queue),
 		ONE(leaves_shared_receives),
 		ONE(drain_waits_for_events),
+		ONE(drain_sleeps),
 		ONE(drain_tries_again),
 		ONE(resets_datagrams),
 		ONE(drain_fails),
