@@ -31,6 +31,6 @@ if (has("instructions")) { eval plot_of("instructions") }
 set ylabel "nanoseconds more than without"
 if (has("preload")) { eval plot_of("preload") }
 
-set xtics norotate
+set key off
 set ylabel "microseconds until all are done"
 if (has("stack-until-done")) { eval plot_of("stack-until-done") }

@@ -31,8 +31,13 @@ def sections(path):
         for row in csv.reader(file):
             section, case, variant, unit = row[:4]
             title = section if unit == section else f"{section}, {unit}"
+            if section.startswith("stack"):  # each work has ways of its own
+                case, variant = f"{case}: {variant}", unit
             found.setdefault(title, {})[case, variant] = row
-    return found
+    return {
+        title: dict(sorted(cells.items())) if title.startswith("stack") else cells
+        for title, cells in found.items()
+    }
 
 
 def names(cells, place):
