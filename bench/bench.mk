@@ -16,7 +16,7 @@ $(BENCH)/libprovider.so: bench/provider.c bench/provider.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
 
-$(BENCH)/libshim.so: bench/shim.c
+$(BENCH)/libshim.so: bench/shim.c c-tests/inlines.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F) -libverbs
 

@@ -5,117 +5,88 @@
  */
 #include <rdma/rdma_cma.h>
 
-#define rdma_reg_msgs inline_reg_msgs
-#define rdma_reg_read inline_reg_read
-#define rdma_reg_write inline_reg_write
-#define rdma_dereg_mr inline_dereg_mr
-#define rdma_post_recvv inline_post_recvv
-#define rdma_post_sendv inline_post_sendv
-#define rdma_post_readv inline_post_readv
-#define rdma_post_writev inline_post_writev
-#define rdma_post_recv inline_post_recv
-#define rdma_post_send inline_post_send
-#define rdma_post_read inline_post_read
-#define rdma_post_write inline_post_write
-#define rdma_post_ud_send inline_post_ud_send
-#define rdma_get_send_comp inline_get_send_comp
-#define rdma_get_recv_comp inline_get_recv_comp
-#include <rdma/rdma_verbs.h>
-#undef rdma_reg_msgs
-#undef rdma_reg_read
-#undef rdma_reg_write
-#undef rdma_dereg_mr
-#undef rdma_post_recvv
-#undef rdma_post_sendv
-#undef rdma_post_readv
-#undef rdma_post_writev
-#undef rdma_post_recv
-#undef rdma_post_send
-#undef rdma_post_read
-#undef rdma_post_write
-#undef rdma_post_ud_send
-#undef rdma_get_send_comp
-#undef rdma_get_recv_comp
+#define INLINE(name) inline_##name
+#include "../c-tests/inlines.h"
 
 struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {
-	return inline_reg_msgs(id, addr, length);
+	return inline_rdma_reg_msgs(id, addr, length);
 }
 
 struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
 {
-	return inline_reg_read(id, addr, length);
+	return inline_rdma_reg_read(id, addr, length);
 }
 
 struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
 {
-	return inline_reg_write(id, addr, length);
+	return inline_rdma_reg_write(id, addr, length);
 }
 
 int rdma_dereg_mr(struct ibv_mr *mr)
 {
-	return inline_dereg_mr(mr);
+	return inline_rdma_dereg_mr(mr);
 }
 
 int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl, int nsge)
 {
-	return inline_post_recvv(id, context, sgl, nsge);
+	return inline_rdma_post_recvv(id, context, sgl, nsge);
 }
 
 int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl, int nsge,
 		    int flags)
 {
-	return inline_post_sendv(id, context, sgl, nsge, flags);
+	return inline_rdma_post_sendv(id, context, sgl, nsge, flags);
 }
 
 int rdma_post_readv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl, int nsge,
 		    int flags, uint64_t remote_addr, uint32_t rkey)
 {
-	return inline_post_readv(id, context, sgl, nsge, flags, remote_addr, rkey);
+	return inline_rdma_post_readv(id, context, sgl, nsge, flags, remote_addr, rkey);
 }
 
 int rdma_post_writev(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl, int nsge,
 		     int flags, uint64_t remote_addr, uint32_t rkey)
 {
-	return inline_post_writev(id, context, sgl, nsge, flags, remote_addr, rkey);
+	return inline_rdma_post_writev(id, context, sgl, nsge, flags, remote_addr, rkey);
 }
 
 int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 		   struct ibv_mr *mr)
 {
-	return inline_post_recv(id, context, addr, length, mr);
+	return inline_rdma_post_recv(id, context, addr, length, mr);
 }
 
 int rdma_post_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 		   struct ibv_mr *mr, int flags)
 {
-	return inline_post_send(id, context, addr, length, mr, flags);
+	return inline_rdma_post_send(id, context, addr, length, mr, flags);
 }
 
 int rdma_post_read(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 		   struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
 {
-	return inline_post_read(id, context, addr, length, mr, flags, remote_addr, rkey);
+	return inline_rdma_post_read(id, context, addr, length, mr, flags, remote_addr, rkey);
 }
 
 int rdma_post_write(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 		    struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
 {
-	return inline_post_write(id, context, addr, length, mr, flags, remote_addr, rkey);
+	return inline_rdma_post_write(id, context, addr, length, mr, flags, remote_addr, rkey);
 }
 
 int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 		      struct ibv_mr *mr, int flags, struct ibv_ah *ah, uint32_t remote_qpn)
 {
-	return inline_post_ud_send(id, context, addr, length, mr, flags, ah, remote_qpn);
+	return inline_rdma_post_ud_send(id, context, addr, length, mr, flags, ah, remote_qpn);
 }
 
 int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
-	return inline_get_send_comp(id, wc);
+	return inline_rdma_get_send_comp(id, wc);
 }
 
 int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
-	return inline_get_recv_comp(id, wc);
+	return inline_rdma_get_recv_comp(id, wc);
 }
