@@ -10,8 +10,10 @@
  *
  * Prints lines of CSV: section, case, variant, unit, median, lower and upper quartile.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,8 @@
 #include "loops.h"
 #include "statistics.h"
 
-enum { ROUNDS = 101, CALLS = 20000, COUNTED_CALLS = 1000, MOST_VARIANTS = 16, THREADS = 2 };
+enum { ROUNDS = 101, CALLS = 20000, COUNTED_CALLS = 1000, MOST_VARIANTS = 16, THREADS = 2,
+       CALLS_OF_A_THREAD = 2000000 };
 
 struct variant {
 	const char *name;
@@ -91,40 +94,57 @@ static void count_calls(size_t loop)
 struct work {
 	const struct loop *loop;
 	struct bench *bench;
+	double start, end;
 };
 
 static pthread_barrier_t barrier;
 
 static void *post(void *argument)
 {
-	const struct work *work = argument;
+	struct work *work = argument;
 
 	pthread_barrier_wait(&barrier);
-	work->loop->run(work->bench, CALLS * 10);
-	pthread_barrier_wait(&barrier);
+	work->start = now_ns();
+	work->loop->run(work->bench, CALLS_OF_A_THREAD);
+	work->end = now_ns();
 	return NULL;
+}
+
+/* The system may take a while to notice that a processor is idle. */
+static int pin(pthread_t thread, unsigned int processor)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	return pthread_setaffinity_np(thread, sizeof(set), &set);
 }
 
 static double calls_in_a_microsecond(const struct loop *loop, unsigned int threads)
 {
 	pthread_t thread[THREADS];
 	struct work work[THREADS];
-	double start;
+	double start, end;
 
-	pthread_barrier_init(&barrier, NULL, threads + 1);
+	pthread_barrier_init(&barrier, NULL, threads);
 	for (unsigned int i = 0; i < threads; i++) {
-		work[i] = (struct work){ loop, bench_new(loop->queue) };
-		if (pthread_create(&thread[i], NULL, post, &work[i]))
+		work[i] = (struct work){ .loop = loop, .bench = bench_new(loop->queue) };
+		if (pthread_create(&thread[i], NULL, post, &work[i]) || pin(thread[i], i)) {
+			fprintf(stderr, "calls: needs %u processors\n", threads);
 			exit(EXIT_FAILURE);
+		}
 	}
-	pthread_barrier_wait(&barrier);
-	start = now_ns();
-	pthread_barrier_wait(&barrier);
-	start = now_ns() - start;
 	for (unsigned int i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
 	pthread_barrier_destroy(&barrier);
-	return CALLS * 10.0 * threads / start * 1e3;
+	/* From the first start to the last end, by the threads' own clocks. */
+	start = work[0].start;
+	end = work[0].end;
+	for (unsigned int i = 1; i < threads; i++) {
+		start = work[i].start < start ? work[i].start : start;
+		end = work[i].end > end ? work[i].end : end;
+	}
+	return (double)CALLS_OF_A_THREAD * threads / (end - start) * 1e3;
 }
 
 static void time_threads(size_t loop)

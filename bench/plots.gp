@@ -28,8 +28,13 @@ set ylabel "nanoseconds a call"
 if (has("calls")) { eval plot_of("calls") }
 set ylabel "instructions a call, with loop and provider"
 if (has("instructions")) { eval plot_of("instructions") }
+# A trace writes a line, the others count.
+set logscale y
+set yrange [1:*]
 set ylabel "nanoseconds more than without"
 if (has("preload")) { eval plot_of("preload") }
+unset logscale y
+set yrange [0:*]
 
 set key off
 set ylabel "microseconds until all are done"
