@@ -83,45 +83,45 @@ build/examples/%: examples/%.c $(wildcard examples/*.h include/rdma/*.h) $(LIBRA
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
 
-FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/test_*.c))
-DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device_*.c))
-TEST_HEADERS := $(wildcard c-tests/*.h include/rdma/*.h)
+FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/unit/test_*.c))
+DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device/test_*.c))
+TEST_HEADERS := $(wildcard c-tests/*/*.h include/rdma/*.h)
 
-build/c-tests/test_%: c-tests/test_%.c c-tests/fake.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_%: c-tests/unit/test_%.c c-tests/fake/fake.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(TEST_CFLAGS) $< c-tests/fake.c -o $@ $(TEST_LIBS) -lcmocka
+	$(CC) $(TEST_CFLAGS) $< c-tests/fake/fake.c -o $@ $(TEST_LIBS) -lcmocka
 
 # Brings its own provider.
-build/c-tests/test_threads: c-tests/test_threads.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_threads: c-tests/unit/test_threads.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
 # The extension helpers, on a provider whose queues work.
-build/c-tests/test_ext_%: c-tests/test_ext_%.c c-tests/ext_fake.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_ext_%: c-tests/unit/test_ext_%.c c-tests/fake/ext_fake.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(TEST_CFLAGS) $< c-tests/ext_fake.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
+	$(CC) $(TEST_CFLAGS) $< c-tests/fake/ext_fake.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
-build/c-tests/device_%: c-tests/device_%.c c-tests/device.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/device/test_%: c-tests/device/test_%.c c-tests/device/device.c $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(TEST_CFLAGS) $< c-tests/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
+	$(CC) $(TEST_CFLAGS) $< c-tests/device/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
 # librdmacm's inline functions, with and without assert: compiled with its own header.
-build/c-tests/oracle_with_assert.o: DEFINES := -DORACLE=oracle_with_assert
-build/c-tests/oracle_without_assert.o: DEFINES := -DORACLE=oracle_without_assert -DNDEBUG
-build/c-tests/oracle_%.o: c-tests/oracle.c $(TEST_HEADERS)
+build/c-tests/differential/oracle_with_assert.o: DEFINES := -DORACLE=oracle_with_assert
+build/c-tests/differential/oracle_without_assert.o: DEFINES := -DORACLE=oracle_without_assert -DNDEBUG
+build/c-tests/differential/oracle_%.o: c-tests/differential/oracle.c $(TEST_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $(DEFINES) -c $< -o $@
 
-ORACLES := build/c-tests/oracle_with_assert.o build/c-tests/oracle_without_assert.o
-DIFFERENTIAL := $(wildcard c-tests/differential*.c) c-tests/fake.c
+ORACLES := build/c-tests/differential/oracle_with_assert.o build/c-tests/differential/oracle_without_assert.o
+DIFFERENTIAL := $(filter-out %/oracle.c,$(wildcard c-tests/differential/*.c)) c-tests/fake/fake.c
 
-build/c-tests/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/differential/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $(DIFFERENTIAL) $(ORACLES) -o $@ $(TEST_LIBS)
 
 # An unmodified program for librdmacm's header, built as INSTALL.md says, from an
 # installed tree.
-build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
+build/c-tests/device/interop: c-tests/device/interop.c $(LIBRARY) build/librdma_verbs.a
 	@mkdir -p $(@D)
 	@rm -rf build/installed
 	$(MAKE) --no-print-directory --silent install DESTDIR= PREFIX=$(CURDIR)/build/installed \
@@ -131,7 +131,7 @@ build/c-tests/interop: c-tests/interop.c $(LIBRARY) build/librdma_verbs.a
 		$$(PKG_CONFIG_PATH=build/installed/lib/pkgconfig pkg-config --cflags --libs librdma_verbs) \
 		-Wl,-rpath,$(CURDIR)/build/installed/lib
 
-SUITES ?= unit generated fake differential oracle header layout consumers packages abi instructions sanitizers man docs vm preload device preload_device languages
+SUITES ?= unit generated fake differential rdma_sys header layout consumers packages abi instructions sanitizers man docs vm preload device preload_device languages
 
 .PHONY: check
 check:
@@ -140,7 +140,7 @@ check:
 	@scripts/check $(SUITES)
 
 .PHONY: tests
-tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential build/c-tests/interop
+tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
 
 .PHONY: demo
 demo:
@@ -208,7 +208,7 @@ deb:
 
 .PHONY: generated
 generated:
-	$(CARGO) run --locked --quiet --package generated -- write
+	$(CARGO) run --locked --quiet --package xtask -- generate
 
 .PHONY: clean
 clean:

@@ -16,7 +16,7 @@ $(BENCH)/libprovider.so: bench/provider.c bench/provider.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
 
-$(BENCH)/libshim.so: bench/shim.c c-tests/inlines.h
+$(BENCH)/libshim.so: bench/shim.c c-tests/lib/inlines.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F) -libverbs
 
@@ -77,7 +77,7 @@ $(BENCH)/footprint: bench/footprint.c bench/statistics.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $< -o $@ -ldl
 
-# What c-tests/instructions and c-tests/batch-cost count.
+# What c-tests/cost/check-instructions and c-tests/cost/check-batch count.
 tests: $(BENCH)/calls $(BENCH)/plt.so $(BENCH)/extension.so $(BENCH)/stack
 
 BENCH_PROGRAMS := calls stack footprint

@@ -6,7 +6,7 @@
 #include <rdma/rdma_cma.h>
 
 #define INLINE(name) inline_##name
-#include "../c-tests/inlines.h"
+#include "../c-tests/lib/inlines.h"
 
 struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {

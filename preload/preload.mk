@@ -69,7 +69,7 @@ build/c-tests/preload/direct: c-tests/preload/direct.c build/c-tests/preload/fak
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'
 
 # It installs all there is.
-build/c-tests/interop: | $(PRELOAD) $(PRELOAD_COMMAND)
+build/c-tests/device/interop: | $(PRELOAD) $(PRELOAD_COMMAND)
 
 # --- installation ---------------------------------------------------------------------
 

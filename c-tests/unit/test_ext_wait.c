@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Waiting with a time-out: what comes back, how soon, and in which state the queue is. */
+#define _GNU_SOURCE
+#include "../fake/ext_fake.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	LATE_MS = 10,		/* how much later than asked a wait may end */
+	TRIES = 10,
+	LIMIT_SECONDS = 120,
+};
+
+/* Both sides in one table: each test runs for each. */
+static const struct side {
+	const char *name;
+	int (*one)(struct rdma_cm_id *, struct ibv_wc *, int);
+	int (*many)(struct rdma_cm_id *, struct ibv_wc *, int, int);
+	int (*fd)(struct rdma_cm_id *);
+	struct ext_cq *queue;
+	struct ibv_cq **id_cq;
+	struct ibv_comp_channel **id_channel;
+} sides[] = {
+	{ "send", rdmax_get_send_comp, rdmax_get_send_comps, rdmax_send_comp_fd, &ext.send,
+	  &ext.id.send_cq, &ext.id.send_cq_channel },
+	{ "recv", rdmax_get_recv_comp, rdmax_get_recv_comps, rdmax_recv_comp_fd, &ext.recv,
+	  &ext.id.recv_cq, &ext.id.recv_cq_channel },
+};
+
+static const struct side *side;
+
+static int begin_send(void **state)
+{
+	side = &sides[0];
+	return ext_begin(state);
+}
+
+static int begin_recv(void **state)
+{
+	side = &sides[1];
+	return ext_begin(state);
+}
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/*
+ * A wait for a completion that does not come. It never ends too early. Too late it may end
+ * on a machine that is busy with something else, but not each time.
+ */
+static void assert_waits(int timeout_ms)
+{
+	double started, took;
+	struct ibv_wc wc;
+	int tries = 0;
+
+	do {
+		started = now_ms();
+		assert_succeeds(side->one(&ext.id, &wc, timeout_ms), 0);
+		took = now_ms() - started;
+		if (took < timeout_ms)
+			fail_msg("a wait of %d ms took %.2f ms", timeout_ms, took);
+	} while (took > timeout_ms + LATE_MS && ++tries < TRIES);
+	if (tries == TRIES)
+		fail_msg("a wait of %d ms took %.2f ms", timeout_ms, took);
+}
+
+/* --- results -------------------------------------------------------------------------- */
+
+static void takes_what_is_there(void **state)
+{
+	static const int timeouts[] = { -1, 0, 1, INT32_MAX, INT32_MIN };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(timeouts); i++) {
+		struct ibv_wc wc;
+
+		ext_complete(side->queue, 100 + i, IBV_WC_REM_ACCESS_ERR);
+		assert_succeeds(side->one(&ext.id, &wc, timeouts[i]), 1);
+		assert_int_equal(wc.wr_id, 100 + i);
+		assert_int_equal(wc.status, IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(wc.vendor_err, 0x5a5a5a5a);
+	}
+	assert_int_equal(side->queue->polls, COUNT(timeouts));
+	assert_int_equal(side->queue->arms, 0);
+}
+
+/* With no time: 0 at once, the queue armed and no event left that could be read. */
+static void tries(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_succeeds(side->one(&ext.id, &wc, 0), 0);
+	assert_true(side->queue->armed);
+	assert_int_equal(side->queue->polls, 2);
+	assert_int_equal(side->queue->arms, 1);
+	assert_false(ext_readable(side->queue));
+
+	ext_complete(side->queue, 1, IBV_WC_SUCCESS);
+	assert_true(ext_readable(side->queue));
+	assert_succeeds(side->one(&ext.id, &wc, 0), 1);
+}
+
+/* Events whose completions are gone do not count, and do not stay. */
+static void takes_stale_events(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		ext_raise(side->queue, side->queue);
+	assert_succeeds(side->one(&ext.id, &wc, 0), 0);
+	assert_false(ext_readable(side->queue));
+	assert_true(side->queue->armed);
+	assert_int_equal(side->queue->acknowledged, 3);
+}
+
+static void ends_in_time(void **state)
+{
+	static const int timeouts[] = { 1, 20, 50, 200 };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(timeouts); i++) {
+		ext_raise(side->queue, side->queue);	/* stale */
+		assert_waits(timeouts[i]);
+		assert_true(side->queue->armed);
+	}
+	/* What comes later is not lost. */
+	for (int timeout = -1; timeout <= 1; timeout++) {
+		struct ibv_wc wc;
+
+		ext_complete(side->queue, 7, IBV_WC_SUCCESS);
+		assert_succeeds(side->one(&ext.id, &wc, timeout), 1);
+		assert_int_equal(wc.wr_id, 7);
+	}
+}
+
+/*
+ * Another thread takes the event, and no more than one of the completions that are behind it:
+ * for the rest there is no event, and the queue is not armed.
+ */
+static int (*poll_cq)(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+static int completions_left;
+
+static int poll_before_the_event_is_taken(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	int found = poll_cq(cq, entries, wc);
+
+	if (side->queue->polls == 2) {	/* the last one before the wait */
+		side->queue->armed = 0;
+		for (int i = 0; i < completions_left; i++)
+			ext_complete(side->queue, 9, IBV_WC_SUCCESS);
+	}
+	return found;
+}
+
+/* They are found when the time is over at the latest; if there is none, the queue is armed. */
+static void finds_what_another_thread_has_left(void **state)
+{
+	(void)state;
+	poll_cq = ext.whole.context.ops.poll_cq;
+	ext.whole.context.ops.poll_cq = poll_before_the_event_is_taken;
+	for (completions_left = 0; completions_left < 2; completions_left++) {
+		struct ibv_wc wc;
+
+		side->queue->polls = 0;
+		assert_succeeds(side->one(&ext.id, &wc, 1), completions_left);
+		assert_int_equal(side->queue->armed, !completions_left);
+	}
+}
+
+/* --- many at once ----------------------------------------------------------------------- */
+
+static void takes_many(void **state)
+{
+	static const int sizes[] = { 1, 2, 63, 64, 65, 127, 128, 129, 200, 256 };
+	struct ibv_wc wc[EXT_DEPTH + 1];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		for (int there = 1; there <= EXT_DEPTH; there += 51) {
+			int expected = there < sizes[i] ? there : sizes[i];
+
+			for (int j = 0; j < there; j++)
+				ext_complete(side->queue, (uint64_t)j, IBV_WC_SUCCESS);
+			memset(wc, 0xee, sizeof(wc));
+			assert_succeeds(side->many(&ext.id, wc, sizes[i], -1), expected);
+			for (int j = 0; j < expected; j++)
+				assert_int_equal(wc[j].wr_id, j);
+			assert_int_equal(wc[expected].wr_id, 0xeeeeeeeeeeeeeeee);
+			while (expected < there)
+				expected += side->many(&ext.id, wc, EXT_DEPTH, 0);
+		}
+	}
+	/* Where there is no such operation, libibverbs returns EOPNOTSUPP, which is 95. */
+	assert_true(side->queue->largest_poll < EOPNOTSUPP);
+}
+
+static void refuses_counts(void **state)
+{
+	static const int counts[] = { 0, -1, INT32_MIN };
+	struct ibv_wc wc;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(counts); i++)
+		assert_fails(side->many(&ext.id, &wc, counts[i], 0), EINVAL);
+	assert_int_equal(side->queue->polls, 0);
+}
+
+/* A failed poll does not lose what the same call has taken before. */
+static void polls_fail(void **state)
+{
+	static const struct { int result, error; } polls[] = {
+		{ -2, EIO }, { -EINVAL, EINVAL }, { EOPNOTSUPP, EOPNOTSUPP },
+	};
+	struct ibv_wc wc[EXT_DEPTH];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(polls); i++) {
+		side->queue->poll_result = polls[i].result;
+		assert_fails(side->many(&ext.id, wc, EXT_DEPTH, -1), polls[i].error);
+		for (int j = 0; j < 64; j++)
+			ext_complete(side->queue, (uint64_t)j, IBV_WC_SUCCESS);
+		assert_succeeds(side->many(&ext.id, wc, EXT_DEPTH, -1), 64);
+	}
+}
+
+/* --- arguments -------------------------------------------------------------------------- */
+
+static void null_pointers(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_fails(side->one(NULL, &wc, -1), EINVAL);
+	assert_fails(side->one(&ext.id, NULL, -1), EINVAL);
+	assert_fails(side->many(NULL, &wc, 1, -1), EINVAL);
+	assert_fails(side->many(&ext.id, NULL, 1, -1), EINVAL);
+	assert_fails(side->fd(NULL), EINVAL);
+	*side->id_cq = NULL;
+	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
+	assert_fails(side->fd(&ext.id), EINVAL);
+}
+
+/* A channel is needed only to wait. */
+static void no_channel(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	*side->id_channel = NULL;
+	assert_fails(side->fd(&ext.id), EINVAL);
+	ext_complete(side->queue, 1, IBV_WC_SUCCESS);
+	assert_succeeds(side->one(&ext.id, &wc, -1), 1);
+	assert_succeeds(side->one(&ext.id, &wc, 0), 0);
+	assert_fails(side->one(&ext.id, &wc, 1), EINVAL);
+	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
+}
+
+static void closed_channel(void **state)
+{
+	struct ibv_wc wc;
+	int fd = side->queue->channel.fd;
+
+	(void)state;
+	side->queue->channel.fd = 999;
+	assert_fails(side->one(&ext.id, &wc, -1), EBADF);
+	side->queue->channel.fd = fd;
+}
+
+static void missing_operations(void **state)
+{
+	struct ibv_context_ops ops = ext.whole.context.ops;
+	struct ibv_wc wc;
+
+	(void)state;
+	ext.whole.context.ops.req_notify_cq = NULL;
+	assert_fails(side->one(&ext.id, &wc, 0), EOPNOTSUPP);
+	ext.whole.context.ops = ops;
+	ext.whole.context.ops.poll_cq = NULL;
+	assert_fails(side->one(&ext.id, &wc, 0), EOPNOTSUPP);
+}
+
+/* Acknowledged where it was raised. */
+static void event_of_another_queue(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	ext_raise(side->queue, &ext.other);
+	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
+	assert_int_equal(ext.other.acknowledged, 1);
+	assert_int_equal(side->queue->acknowledged, 0);
+	assert_true(side->queue->armed);
+}
+
+/* --- the file descriptor ------------------------------------------------------------------ */
+
+/* As the manual says: try until there is nothing, then wait for the descriptor. */
+static void event_loop(void **state)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int loop = epoll_create1(0), wakeups = 0, taken = 0;
+	struct ibv_wc wc[4];
+	int found;
+
+	(void)state;
+	assert_int_equal(side->fd(&ext.id), side->queue->channel.fd);
+	assert_int_equal(epoll_ctl(loop, EPOLL_CTL_ADD, side->fd(&ext.id), &event), 0);
+	while ((found = side->many(&ext.id, wc, 4, 0)) > 0)
+		taken += found;
+	assert_int_equal(found, 0);
+
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < round % 10; i++)
+			ext_complete(side->queue, 1, IBV_WC_SUCCESS);
+		while (epoll_wait(loop, &event, 1, 0) == 1) {
+			wakeups++;
+			while ((found = side->many(&ext.id, wc, 4, 0)) > 0)
+				taken += found;
+			assert_int_equal(found, 0);
+		}
+	}
+	assert_int_equal(taken, 450);
+	assert_int_equal(wakeups, 90);	/* one for each round with completions: it does not spin */
+	close(loop);
+}
+
+/* --- the state of the channel ------------------------------------------------------------- */
+
+static void nonblocking_channel(void **state)
+{
+	int fd = side->queue->channel.fd;
+
+	(void)state;
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+	assert_waits(30);
+	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+static void blocking_channel(void **state)
+{
+	int fd = side->queue->channel.fd;
+
+	(void)state;
+	assert_waits(5);
+	assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* --- signals ------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+	(void)number;
+	signals++;
+}
+
+static void every(int milliseconds)
+{
+	struct itimerval timer = {
+		.it_interval.tv_usec = milliseconds * 1000,
+		.it_value.tv_usec = milliseconds * 1000,
+	};
+	struct sigaction action = { .sa_handler = count_signal };
+
+	sigaction(SIGVTALRM, &action, NULL);
+	sigaction(SIGALRM, &action, NULL);
+	signals = 0;
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void limit(void)
+{
+	every(0);
+	signal(SIGALRM, SIG_DFL);
+	alarm(LIMIT_SECONDS);
+}
+
+/* Passed on, with the queue armed; the program waits on for the time that remains. */
+static void interrupted(void **state)
+{
+	static const int timeouts[] = { -1, LIMIT_SECONDS * 1000 };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(timeouts); i++) {
+		struct ibv_wc wc;
+
+		every(20);
+		assert_fails(side->one(&ext.id, &wc, timeouts[i]), EINTR);
+		limit();
+		assert_true(side->queue->armed);
+		ext_complete(side->queue, 3, IBV_WC_SUCCESS);
+		assert_succeeds(side->one(&ext.id, &wc, timeouts[i]), 1);
+	}
+}
+
+/* How often a wait was interrupted; none of it takes less than the whole time. */
+static int interruptions_of_a_wait(void)
+{
+	const double whole = 150;
+	double started = now_ms(), left;
+	int result = -1, interruptions = 0;
+	struct ibv_wc wc;
+
+	every(20);
+	while ((left = started + whole - now_ms()) > 0) {
+		result = side->one(&ext.id, &wc, (int)left + 1);
+		if (result >= 0)
+			break;
+		assert_int_equal(errno, EINTR);
+		interruptions++;
+	}
+	limit();
+	assert_true(result <= 0);
+	assert_true(now_ms() >= started + whole);
+	return interruptions;
+}
+
+/* On a busy machine the signals may come all at once, but not each time. */
+static void waits_on_for_what_remains(void **state)
+{
+	int tries = 0;
+
+	(void)state;
+	while (interruptions_of_a_wait() < 3)
+		assert_true(++tries < TRIES);
+}
+
+/* --- random arrivals ---------------------------------------------------------------------- */
+
+enum { WAITS = 100000 };
+
+static atomic_int stop;
+
+static uint64_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005 + 1442695040888963407;
+	return *seed >> 33;
+}
+
+/* Now and then in a burst, now and then after a while. */
+static void *arrive(void *last)
+{
+	uint64_t seed = 42, wr_id = 0;
+
+	while (!atomic_load(&stop)) {
+		for (uint64_t burst = next_random(&seed) % 5; burst; burst--) {
+			if (ext_waiting(side->queue) > EXT_DEPTH / 2)
+				break;
+			ext_complete(side->queue, wr_id++, IBV_WC_SUCCESS);
+		}
+		usleep((useconds_t)(next_random(&seed) % 40));
+	}
+	*(uint64_t *)last = wr_id;
+	return NULL;
+}
+
+static void loses_and_duplicates_nothing(void **state)
+{
+	uint64_t seed = 1, next = 0, arrived;
+	int timed_out = 0;
+	struct ibv_wc wc[8];
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&stop, 0);
+	assert_int_equal(pthread_create(&thread, NULL, arrive, &arrived), 0);
+	for (int i = 0; i < WAITS; i++) {
+		int timeout = (int)(next_random(&seed) % 4) - 1;
+		int n = (int)(next_random(&seed) % 8) + 1;
+		int found = side->many(&ext.id, wc, n, timeout);
+
+		assert_between(found, timeout < 0 ? 1 : 0, n);
+		timed_out += found == 0;
+		for (int j = 0; j < found; j++)
+			assert_int_equal(wc[j].wr_id, next++);
+	}
+	atomic_store(&stop, 1);
+	pthread_join(thread, NULL);
+	while (next < arrived) {
+		assert_int_equal(side->one(&ext.id, wc, 0), 1);
+		assert_int_equal(wc[0].wr_id, next++);
+	}
+	assert_int_equal(side->one(&ext.id, wc, 0), 0);
+	assert_true(timed_out > 0);
+	assert_false(ext_readable(side->queue));
+	assert_int_equal(side->queue->events, side->queue->acknowledged);
+}
+
+/* --- two threads at one queue --------------------------------------------------------------- */
+
+static atomic_uchar seen[WAITS / 10];
+static atomic_int faults;
+
+static void *take_until_stopped(void *unused)
+{
+	while (!atomic_load(&stop)) {
+		struct ibv_wc wc;
+		int found;
+
+		errno = UNTOUCHED;
+		found = side->one(&ext.id, &wc, 5);
+		if (found < 0 || errno != UNTOUCHED)
+			atomic_fetch_add(&faults, 1);
+		if (found == 1)
+			atomic_fetch_add(&seen[wc.wr_id], 1);
+	}
+	return unused;
+}
+
+/* With a channel that does not block, as the manual says. */
+static void two_threads(void **state)
+{
+	int fd = side->queue->channel.fd;
+	pthread_t threads[2];
+
+	(void)state;
+	atomic_store(&stop, 0);
+	atomic_store(&faults, 0);
+	memset((void *)seen, 0, sizeof(seen));
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_until_stopped, NULL), 0);
+	for (uint64_t i = 0; i < COUNT(seen); i++) {
+		while (ext_waiting(side->queue) > EXT_DEPTH / 2)
+			usleep(10);
+		ext_complete(side->queue, i, IBV_WC_SUCCESS);
+	}
+	while (ext_waiting(side->queue))
+		usleep(100);
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&faults), 0);
+	for (size_t i = 0; i < COUNT(seen); i++)
+		assert_int_equal(atomic_load(&seen[i]), 1);
+}
+
+#define BOTH(test) \
+	{ #test " (send)", test, begin_send, ext_end, NULL }, \
+	{ #test " (recv)", test, begin_recv, ext_end, NULL }
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(takes_what_is_there),
+		BOTH(tries),
+		BOTH(takes_stale_events),
+		BOTH(ends_in_time),
+		BOTH(finds_what_another_thread_has_left),
+		BOTH(takes_many),
+		BOTH(refuses_counts),
+		BOTH(polls_fail),
+		BOTH(null_pointers),
+		BOTH(no_channel),
+		BOTH(closed_channel),
+		BOTH(missing_operations),
+		BOTH(event_of_another_queue),
+		BOTH(event_loop),
+		BOTH(nonblocking_channel),
+		BOTH(blocking_channel),
+		BOTH(interrupted),
+		BOTH(waits_on_for_what_remains),
+		BOTH(loses_and_duplicates_nothing),
+		BOTH(two_threads),
+	};
+
+	alarm(LIMIT_SECONDS);
+	return cmocka_run_group_tests_name("ext_wait", tests, NULL, NULL);
+}
