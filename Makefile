@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
 #   make            the library, in build/
-#   make demo       an RDMA read between two processes, verified (SIZE=1M)
+#   make demo       an RDMA read between two processes, verified (SIZE=1M, PAIR=1)
 #   make check      the tests (SUITES="unit fake" for some)
 #   make bench      the benchmarks
 #   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
@@ -146,7 +146,7 @@ tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential bui
 demo:
 	@scripts/need --quiet demo
 	@$(MAKE) --no-print-directory --silent $(LIBRARY) $(EXAMPLES)
-	@examples/demo $(SIZE)
+	@examples/demo $(if $(PAIR),--pair) $(SIZE)
 
 # --- installation: copies what `make` has built --------------------------------------
 
