@@ -215,6 +215,13 @@ impl Registered {
     }
 }
 
+/// A region was registered with another length.
+pub fn registered_again(before: u64, length: u64) {
+    REGISTERED.regions.fetch_sub(1, Relaxed);
+    REGISTERED.bytes.fetch_sub(before, Relaxed);
+    registered(length);
+}
+
 pub fn registered(length: u64) {
     let regions = REGISTERED.regions.fetch_add(1, Relaxed) + 1;
     let bytes = REGISTERED

@@ -45,7 +45,7 @@ pub fn domain_field(pd: *mut ibv_pd) -> Field {
 }
 
 fn length_field(length: usize) -> Field {
-    ("length", Value::Number(length as i64))
+    ("length", Value::Size(length as u64))
 }
 
 fn access_field(access: u32) -> Field {
@@ -217,6 +217,11 @@ pub unsafe fn created_region(
     });
 }
 
+/// The whole address space may be registered as one region.
+const fn is_everything(addr: usize, length: usize) -> bool {
+    addr == 0 && length == usize::MAX
+}
+
 /// The helper of <rdma/rdma_verbs.h> that asks for such access.
 const fn registration_name(access: u32, verb: &'static str) -> &'static str {
     const READ: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -251,8 +256,7 @@ impl Registration {
         errno.restore();
         let mr = register();
         let errno = Errno::now();
-        // The whole address space may be registered as one region.
-        let everything = self.addr == 0 && self.length == usize::MAX;
+        let everything = is_everything(self.addr, self.length);
         let length = (!everything).then_some(self.length as u64);
         created_region(mr, self.pd, self.start, length, self.access);
         let keys = mr.as_ref().map_or((0, 0), |mr| (mr.lkey, mr.rkey));
@@ -426,6 +430,9 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     before(|| {
         if let Some(region) = (!mr.is_null()).then(|| model().region_of(mr)).flatten() {
             model().remove_region(&region, stack());
+            if process::is(Mode::Stat) {
+                stat::deregistered(region.length);
+            }
         }
     });
     original::ibv_unimport_mr(mr);
@@ -451,17 +458,22 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         if let (0, Some(mut region)) = (result, known) {
             // The keys may be new.
             model().remove_region(&region, stack());
+            let before = region.length;
             region.lkey = (*mr).lkey;
             let has = |flag: c_uint| flags as c_uint & flag != 0;
             if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
+                region.anywhere = is_everything(addr as usize, length);
                 region.start = addr as u64;
-                region.length = length as u64;
+                region.length = if region.anywhere { 0 } else { length as u64 };
             }
             if has(IBV_REREG_MR_CHANGE_PD) {
                 region.domain = model().root(pd);
             }
             if has(IBV_REREG_MR_CHANGE_ACCESS) {
                 region.access = access as u32;
+            }
+            if process::is(Mode::Stat) {
+                stat::registered_again(before, region.length);
             }
             model().insert_region(region);
         }
@@ -508,13 +520,19 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             }
         }
         died(mr as usize, "memory region", result);
-        let length = known.map_or(0, |region| region.length as i64);
+        let length = known.map_or(0, |region| {
+            if region.anywhere {
+                u64::MAX
+            } else {
+                region.length
+            }
+        });
         let lkey = known.map_or(0, |region| region.lkey);
         call.end(
             "rdma_dereg_mr",
             &[
                 ("mr", Value::Pointer(mr as usize)),
-                ("length", Value::Number(length)),
+                ("length", Value::Size(length)),
                 ("lkey", Value::Hex(lkey.into())),
             ],
             Outcome::Code(result),

@@ -200,6 +200,7 @@ pub fn fields(line: &mut Line, fields: Fields<'_>) -> Result {
             Value::Pointer(address) => write!(line, "\"{address:#x}\"")?,
             Value::Hex(number) => write!(line, "\"{number:#x}\"")?,
             Value::Number(number) => write!(line, "{number}")?,
+            Value::Size(size) => write!(line, "{size}")?,
             Value::Text(text) => write!(line, "\"{}\"", Escaped(text))?,
             Value::Access(access) => write!(line, "\"{}\"", access_name(access))?,
             Value::Address(address) => write!(line, "\"{}\"", Address(address))?,

@@ -72,6 +72,8 @@ pub enum Value<'a> {
     Pointer(usize),
     Hex(u64),
     Number(i64),
+    /// A number of bytes; the largest stands for all memory.
+    Size(u64),
     Text(&'a str),
     /// Flags of `enum ibv_access_flags`.
     Access(u32),

@@ -200,6 +200,8 @@ fn fields(line: &mut Line, fields: Fields<'_>) -> Result {
             Value::Pointer(address) => write!(line, "{address:#x}")?,
             Value::Hex(number) => write!(line, "{number:#x}")?,
             Value::Number(number) => write!(line, "{number}")?,
+            Value::Size(u64::MAX) => line.write_str("SIZE_MAX")?,
+            Value::Size(size) => write!(line, "{size}")?,
             Value::Text(text) => line.write_str(text)?,
             Value::Access(access) => write!(line, "{}", access_name(access))?,
             Value::Address(address) => write!(line, "{}", Address(address))?,
