@@ -4,7 +4,7 @@
 PRELOAD         := build/librdma_verbs_preload.so
 PRELOAD_COMMAND := build/rdma-verbs
 PRELOAD_ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs_preload.a
-PRELOAD_EXPORTS := $(shell sed -n 's/^    \([a-z0-9_]*\);$$/\1/p' preload/preload.map)
+PRELOAD_EXPORTS := $(shell sed -n 's/^    \([A-Za-z0-9_]*\);$$/\1/p' preload/preload.map)
 
 .PHONY: preload
 preload: $(PRELOAD) $(PRELOAD_COMMAND)
@@ -22,7 +22,7 @@ $(PRELOAD): $(PRELOAD_ARCHIVE) preload/preload.map preload/preload.mk
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -o $@ $(PRELOAD_EXPORTS:%=-Wl,-u,%) $< \
 		-Wl,-soname,$(@F) -Wl,--version-script=preload/preload.map \
-		-Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,defs,-z,relro \
+		-Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,defs,-z,relro,-z,now \
 		-Wl,--as-needed -lgcc_s -ldl -lpthread -lm -lc
 
 $(PRELOAD_COMMAND): $(CARGO_TARGET_DIR)/release/rdma-verbs

@@ -29,6 +29,7 @@ mod lock;
 mod model;
 mod original;
 mod output;
+mod own_stack;
 mod process;
 mod registry;
 mod request;

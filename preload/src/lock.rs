@@ -47,27 +47,61 @@ impl<T> Lock<T> {
         Held(self)
     }
 
-    /// Whether somebody holds it at the moment.
-    pub fn is_held(&self) -> bool {
-        self.state.load(Relaxed) != FREE
+    /// As [`Self::lock`], unless it takes longer than that.
+    pub fn lock_within(&self, longest: &libc::timespec) -> Option<Held<'_, T>> {
+        if self
+            .state
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+        {
+            return Some(Held(self));
+        }
+        let errno = Errno::now();
+        let mut is_over = false;
+        while self.state.swap(WANTED, Acquire) != FREE {
+            if is_over {
+                errno.restore();
+                return None;
+            }
+            is_over = !self.sleep(longest);
+        }
+        errno.restore();
+        Some(Held(self))
+    }
+
+    /// Frees it in the child of a fork, where its holder may not exist; says whether it
+    /// was held.
+    pub fn free(&self) -> bool {
+        self.state.swap(FREE, Relaxed) != FREE
+    }
+
+    /// The value, for whoever knows that the lock is held.
+    pub const fn as_ptr(&self) -> *mut T {
+        self.value.get()
     }
 
     #[cold]
     fn wait(&self) {
         let errno = Errno::now();
         while self.state.swap(WANTED, Acquire) != FREE {
-            // SAFETY: sleeps while the number is that; no time-out.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.state.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    WANTED,
-                    ptr::null::<libc::timespec>(),
-                );
-            }
+            self.sleep(ptr::null());
         }
         errno.restore();
+    }
+
+    /// Sleeps while the lock is wanted; says whether the time is not over.
+    fn sleep(&self, longest: *const libc::timespec) -> bool {
+        // SAFETY: the state lives as long as the lock; NULL, or a time.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.state.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                WANTED,
+                longest,
+            )
+        };
+        result == 0 || Errno::now().0 != libc::ETIMEDOUT
     }
 
     #[cold]

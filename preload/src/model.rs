@@ -12,6 +12,7 @@ use rdma_verbs_bindings::{
 
 use crate::check::stack::Stack;
 use crate::lock::Lock;
+use crate::own_stack;
 use crate::registry::{Entry, Map, Registry};
 use crate::request::{Operation, Request, Requests};
 
@@ -231,9 +232,10 @@ pub fn model() -> &'static Model {
     new_model()
 }
 
-#[cold]
-fn new_model() -> &'static Model {
-    let fresh = Box::into_raw(Box::new(Model {
+/// It is large, and comes to its place by way of the stack.
+#[inline(never)]
+fn empty() -> *mut Model {
+    Box::into_raw(Box::new(Model {
         contexts: Registry::new(),
         regions: Registry::new(),
         pairs: Registry::new(),
@@ -247,7 +249,12 @@ fn new_model() -> &'static Model {
         direct: AtomicBool::new(false),
         next_context: AtomicU32::new(1),
         gone: Lock::new(Gone::default()),
-    }));
+    }))
+}
+
+#[cold]
+fn new_model() -> &'static Model {
+    let fresh = own_stack::run(empty).unwrap_or_else(empty);
     let current = match MODEL.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
         Ok(_) => fresh,
         Err(current) => {
@@ -258,6 +265,11 @@ fn new_model() -> &'static Model {
     };
     // SAFETY: as above.
     unsafe { &*current }
+}
+
+/// Whether anything was looked up or entered since the process began.
+pub fn is_used() -> bool {
+    !MODEL.load(Relaxed).is_null()
 }
 
 /// After a fork, the child begins anew: other threads of the parent may have held the
@@ -414,6 +426,8 @@ impl Model {
         }
         let fresh = CompletionQueue {
             channel: (*cq).channel as usize,
+            // How often it was armed is not known.
+            armed: u32::MAX,
             ..CompletionQueue::default()
         };
         self.completions.insert(cq as u64, fresh)

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the output goes, and how it is put together without allocation.
 //!
-//! One write(2) for each line, to a descriptor in append mode: the lines of threads
+//! One system call for each line, to a descriptor in append mode: the lines of threads
 //! and processes do not mix, and those of a program that is killed are all there.
 
 use std::fmt::{self, Write};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 use rdma_verbs_settings::open_output;
 
 use crate::errno::Errno;
 
-/// Text of a bounded length; what does not fit is cut off.
-pub struct Buffer<const SIZE: usize = 2048> {
-    bytes: [u8; SIZE],
+/// Text of a bounded length, in an array or in a box; what does not fit is cut off.
+pub struct Buffer<Bytes = [u8; 1024]> {
+    bytes: Bytes,
     length: usize,
     cut: bool,
 }
 
-impl<const SIZE: usize> Buffer<SIZE> {
+impl<const SIZE: usize> Buffer<[u8; SIZE]> {
     pub const fn new() -> Self {
         Self {
             bytes: [0; SIZE],
@@ -29,9 +29,21 @@ impl<const SIZE: usize> Buffer<SIZE> {
             cut: false,
         }
     }
+}
 
+impl Buffer<Box<[u8]>> {
+    pub fn boxed(size: usize) -> Self {
+        Self {
+            bytes: vec![0; size].into_boxed_slice(),
+            length: 0,
+            cut: false,
+        }
+    }
+}
+
+impl<Bytes: AsRef<[u8]> + AsMut<[u8]>> Buffer<Bytes> {
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        self.bytes.as_ref().get(..self.length).unwrap_or_default()
     }
 
     pub fn is_cut(&self) -> bool {
@@ -45,8 +57,9 @@ impl<const SIZE: usize> Buffer<SIZE> {
 
     /// Ends the line, also where there is no room left.
     pub fn end_line(&mut self) {
-        if self.cut || self.length == SIZE {
-            self.length = self.length.min(SIZE - 4);
+        let size = self.bytes.as_ref().len();
+        if self.cut || self.length == size {
+            self.length = self.length.min(size.saturating_sub(4));
             self.cut = false;
             let _ = self.write_str("...");
         }
@@ -54,32 +67,31 @@ impl<const SIZE: usize> Buffer<SIZE> {
     }
 }
 
-impl<const SIZE: usize> Write for Buffer<SIZE> {
+impl<Bytes: AsRef<[u8]> + AsMut<[u8]>> Write for Buffer<Bytes> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = SIZE.saturating_sub(self.length);
-        let taken = text.len().min(room);
-        if let (Some(to), Some(from)) = (
-            self.bytes
-                .get_mut(self.length..self.length.saturating_add(taken)),
-            text.as_bytes().get(..taken),
-        ) {
+        let room = self
+            .bytes
+            .as_mut()
+            .get_mut(self.length..)
+            .unwrap_or_default();
+        let taken = text.len().min(room.len());
+        if let (Some(to), Some(from)) = (room.get_mut(..taken), text.as_bytes().get(..taken)) {
             to.copy_from_slice(from);
-            self.length = self.length.saturating_add(taken);
         }
+        self.length = self.length.saturating_add(taken);
         self.cut |= taken < text.len();
         Ok(())
     }
 }
 
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
-static DEVICE: AtomicU64 = AtomicU64::new(0);
-static INODE: AtomicU64 = AtomicU64::new(0);
+/// The output has a file of its own, which no program closes by mistake.
+static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// A write may raise SIGPIPE, which would end the program.
 static IS_PIPE: AtomicBool = AtomicBool::new(false);
 
-/// Above what programs use, so that those that close all descriptors they know of, or
-/// expect the lowest free one, do not notice.
-const HIGH: i32 = 200;
+/// Above what programs use, so that those that expect the lowest free one do not notice.
+const HIGH: i32 = 1000;
 
 /// Opens the output: a file, or what standard error is now.
 pub fn open(path: Option<&Path>) -> Result<(), std::io::Error> {
@@ -90,8 +102,7 @@ pub fn open(path: Option<&Path>) -> Result<(), std::io::Error> {
     let from = file
         .as_ref()
         .map_or(libc::STDERR_FILENO, AsRawFd::as_raw_fd);
-    // SAFETY: no pointers; the descriptors are checked by the system.
-    let mut descriptor = unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, HIGH) };
+    let mut descriptor = duplicate(from, HIGH);
     if descriptor < 0 {
         // The limit on descriptors may be lower.
         descriptor = match file {
@@ -100,13 +111,17 @@ pub fn open(path: Option<&Path>) -> Result<(), std::io::Error> {
         };
     }
     if let Some(about) = about(descriptor) {
-        DEVICE.store(about.st_dev, Relaxed);
-        INODE.store(about.st_ino, Relaxed);
         let kind = about.st_mode & libc::S_IFMT;
         IS_PIPE.store(kind == libc::S_IFIFO || kind == libc::S_IFSOCK, Relaxed);
+        IS_OWN.store(path.is_some(), Relaxed);
         DESCRIPTOR.store(descriptor, Relaxed);
     }
     Ok(())
+}
+
+fn duplicate(descriptor: i32, at_least: i32) -> i32 {
+    // SAFETY: no pointers; the descriptor is checked by the system.
+    unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, at_least) }
 }
 
 fn about(descriptor: i32) -> Option<libc::stat> {
@@ -117,55 +132,95 @@ fn about(descriptor: i32) -> Option<libc::stat> {
     }
 }
 
-/// The descriptor, unless the program has closed it: then its number may be the
-/// program's own by now.
-fn descriptor() -> Option<i32> {
+/// The output's descriptor where the program must not find it: without this library, it
+/// would not be there. Standard error is the program's to close.
+pub fn hidden() -> Option<i32> {
     let descriptor = DESCRIPTOR.load(Relaxed);
-    let about = about(descriptor)?;
-    (about.st_dev == DEVICE.load(Relaxed) && about.st_ino == INODE.load(Relaxed))
-        .then_some(descriptor)
+    (descriptor >= 0 && IS_OWN.load(Relaxed)).then_some(descriptor)
+}
+
+pub fn is_at(descriptor: i32) -> bool {
+    descriptor >= 0 && descriptor == DESCRIPTOR.load(Relaxed)
+}
+
+/// Goes to another number.
+pub fn make_way() {
+    let descriptor = DESCRIPTOR.load(Relaxed);
+    DESCRIPTOR.store(duplicate(descriptor, descriptor.saturating_add(1)), Relaxed);
 }
 
 /// The length of the output file, where it is one.
 pub fn length() -> Option<u64> {
-    let about = about(descriptor()?)?;
+    let about = about(DESCRIPTOR.load(Relaxed))?;
     (about.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(about.st_size as u64)
 }
 
 /// Writes, and leaves errno alone; nothing can be done about what cannot be written. May
 /// be called by a signal handler.
-pub fn write(bytes: &[u8]) {
+pub fn write(mut bytes: &[u8]) {
     let errno = Errno::now();
-    if let Some(descriptor) = descriptor() {
-        if IS_PIPE.load(Relaxed) {
-            without_sigpipe(|| write_all(descriptor, bytes));
-        } else {
-            write_all(descriptor, bytes);
+    while !bytes.is_empty() {
+        let descriptor = DESCRIPTOR.load(Relaxed);
+        match usize::try_from(write_some(descriptor, bytes)) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(_) => match Errno::now().0 {
+                libc::EINTR => {}
+                libc::EAGAIN => wait_for_room(descriptor),
+                libc::EPIPE | libc::EBADF => {
+                    // The reader is gone; or the program has closed it, and may get the
+                    // number for something else.
+                    DESCRIPTOR.store(-1, Relaxed);
+                    break;
+                }
+                _ => break,
+            },
         }
     }
     errno.restore();
 }
 
-/// # Errors
-/// Whether the reader is gone.
-fn write_all(descriptor: i32, mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        // Not libc::write: that is a cancellation point, and the thread may hold a lock.
+/// The kernel does not know `RWF_NOSIGNAL`, which is new in Linux 6.18.
+static IS_OLD: AtomicBool = AtomicBool::new(false);
+const RWF_NOSIGNAL: usize = 0x100;
+
+fn write_some(descriptor: i32, bytes: &[u8]) -> libc::c_long {
+    // Not libc::write: that is a cancellation point, and the thread may hold a lock.
+    let write = || {
         // SAFETY: the pointer and the length are those of a slice.
-        let written =
-            unsafe { libc::syscall(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len()) };
-        if let Ok(written) = usize::try_from(written) {
-            bytes = bytes.get(written..).unwrap_or_default();
-            continue;
-        }
-        match Errno::now().0 {
-            libc::EINTR => {}
-            libc::EAGAIN => wait_for_room(descriptor),
-            libc::EPIPE => return true,
-            _ => return false,
-        }
+        unsafe { libc::syscall(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len()) }
+    };
+    if !IS_PIPE.load(Relaxed) {
+        return write();
     }
-    false
+    if !IS_OLD.load(Relaxed) {
+        let part = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: one vector, of a slice, from which is read; at the present position.
+        let written = unsafe {
+            let (part, position) = (&raw const part, -1isize);
+            libc::syscall(
+                libc::SYS_pwritev2,
+                descriptor,
+                part,
+                1usize,
+                position,
+                position,
+                RWF_NOSIGNAL,
+            )
+        };
+        if written >= 0
+            || !matches!(
+                Errno::now().0,
+                libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS
+            )
+        {
+            return written;
+        }
+        IS_OLD.store(true, Relaxed);
+    }
+    without_sigpipe(write)
 }
 
 fn wait_for_room(descriptor: i32) {
@@ -180,17 +235,25 @@ fn wait_for_room(descriptor: i32) {
     unsafe { libc::syscall(libc::SYS_ppoll, wanted, 1usize, none, none, 0usize) };
 }
 
-fn without_sigpipe(write: impl FnOnce() -> bool) {
+/// Holds back the SIGPIPE of a write, and only that.
+fn without_sigpipe(write: impl FnOnce() -> libc::c_long) -> libc::c_long {
     // SAFETY: zeros are a valid set; all pointers are to this frame.
     unsafe {
         let mut pipe: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         let mut pending: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
-        libc::sigpending(&raw mut pending);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut before);
-        let reader_is_gone = write();
-        if reader_is_gone && libc::sigismember(&raw const pending, libc::SIGPIPE) == 0 {
+        let is_blocked = libc::sigismember(&raw const before, libc::SIGPIPE) == 1;
+        if is_blocked {
+            libc::sigpending(&raw mut pending);
+        }
+        let written = write();
+        let errno = Errno::now();
+        if written < 0
+            && errno.0 == libc::EPIPE
+            && libc::sigismember(&raw const pending, libc::SIGPIPE) == 0
+        {
             let at_once = libc::timespec {
                 tv_sec: 0,
                 tv_nsec: 0,
@@ -202,15 +265,20 @@ fn without_sigpipe(write: impl FnOnce() -> bool) {
                 &raw const at_once,
                 8usize,
             );
-            DESCRIPTOR.store(-1, Relaxed);
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        if !is_blocked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        }
+        errno.restore();
+        written
     }
 }
 
 /// Writes one line of its own: `rdma-verbs: …`.
+#[cold]
+#[inline(never)]
 pub fn say(text: fmt::Arguments<'_>) {
-    let mut line = Buffer::<1024>::new();
+    let mut line = Buffer::<[u8; 1024]>::new();
     let _ = write!(line, "rdma-verbs: {text}");
     line.end_line();
     write(line.bytes());
@@ -223,7 +291,7 @@ mod tests {
 
     #[test]
     fn cuts_what_does_not_fit() {
-        let mut buffer = Buffer::<8>::new();
+        let mut buffer = Buffer::<[u8; 8]>::new();
         buffer.write_str("1234").unwrap();
         buffer.end_line();
         assert_eq!(buffer.bytes(), b"1234\n");

@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8,
     Ordering::{Relaxed, SeqCst},
     compiler_fence,
 };
 
 use rdma_verbs_settings::{Format, Mode, RuleSet, STATUS_FOUND, variable};
 
+use crate::check::stack::Stack;
 use crate::errno::Errno;
+
 use crate::output::{self, say};
+use crate::own_stack;
 use crate::thread::{self, Thread};
 use crate::{check, clock, model, stat, trace};
 
@@ -83,11 +86,11 @@ pub fn number() -> i32 {
 /// The numbers of the process and of the thread.
 pub fn ids() -> (i32, i32) {
     let number = &thread::own().number;
-    if number.get() == 0 {
+    if number.load(Relaxed) == 0 {
         // SAFETY: no preconditions.
-        number.set(unsafe { libc::syscall(libc::SYS_gettid) } as i32);
+        number.store(unsafe { libc::syscall(libc::SYS_gettid) } as i32, Relaxed);
     }
-    (self::number(), number.get())
+    (self::number(), number.load(Relaxed))
 }
 
 /// Held by a thread that runs this library's code. A hook that is called meanwhile,
@@ -149,6 +152,7 @@ unsafe extern "C" {
         argument: *mut c_void,
         library: *mut c_void,
     ) -> c_int;
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
 fn program_name() -> String {
@@ -209,7 +213,9 @@ fn start_mode(mode_name: &str) {
         // Of no library, so that it is called last: destructors of libraries may well
         // deregister and destroy.
         __cxa_atexit(end, ptr::null_mut(), ptr::null_mut());
+        __cxa_at_quick_exit(end_quickly, ptr::null_mut());
     }
+    share_with_children();
     MODE.store(mode as u8, Relaxed);
 }
 
@@ -239,11 +245,14 @@ fn read_settings() -> Settings {
 extern "C" fn forked() {
     // SAFETY: no preconditions.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    let was_in_use = own_stack::forget();
     thread::forget();
+    HAS_INHERITED.store(HOOKED.load(Relaxed) || has_inherited(), Relaxed);
     HOOKED.store(false, Relaxed);
+    HAS_ENDED.store(false, Relaxed);
     model::forget();
     stat::forget();
-    check::forget();
+    check::forget(was_in_use);
     if is(Mode::Trace) && settings().format == Format::Perfetto {
         trace::forget();
         trace::start();
@@ -282,15 +291,21 @@ fn on_fatal_signals() {
 
 extern "C" fn report_now(_: c_int) {
     let errno = Errno::now();
-    stat::ON_DEMAND.report();
+    if has_hooked() {
+        own_stack::run_soon(stat::report);
+    }
     errno.restore();
 }
 
 extern "C" fn report_and_die(signal: c_int) {
-    match mode() {
-        Some(Mode::Stat) => stat::AT_DEATH.report(),
-        Some(Mode::Check) => check::report_total(),
-        _ => {}
+    if has_hooked() {
+        let is_in_hook = thread::own().busy.get();
+        own_stack::run_soon(|| {
+            if is(Mode::Check) && !is_in_hook {
+                check::report_waits();
+            }
+            last_report();
+        });
     }
     // SAFETY: the signal is blocked until this handler returns, and then ends the
     // process as it would have without this library.
@@ -303,57 +318,157 @@ extern "C" fn report_and_die(signal: c_int) {
 // --- end -----------------------------------------------------------------------------------
 
 static HOOKED: AtomicBool = AtomicBool::new(false);
+/// The parent of this process has opened a device before it forked.
+static HAS_INHERITED: AtomicBool = AtomicBool::new(false);
+/// Whether this process or a child of it has opened a device: all see the same.
+static ANY_HOOKED: AtomicPtr<AtomicBool> = AtomicPtr::new(ptr::null_mut());
+
+fn share_with_children() {
+    // SAFETY: a fresh page, zeroed.
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size_of::<AtomicBool>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page != libc::MAP_FAILED {
+        ANY_HOOKED.store(page.cast(), Relaxed);
+    }
+}
+
+fn any_hooked() -> Option<&'static AtomicBool> {
+    // SAFETY: NULL, or a page that is never unmapped.
+    unsafe { ANY_HOOKED.load(Relaxed).as_ref() }
+}
 
 /// Remembers that there is something to watch.
 pub fn hooked() {
     HOOKED.store(true, Relaxed);
+    if let Some(any) = any_hooked() {
+        any.store(true, Relaxed);
+    }
 }
 
-pub fn has_hooked() -> bool {
-    HOOKED.load(Relaxed)
+pub fn has_inherited() -> bool {
+    HAS_INHERITED.load(Relaxed)
 }
 
-/// Called when the program has ended by `exit` or from `main`, after all else.
-extern "C" fn end(_: *mut c_void) {
-    let Some(mode) = mode() else {
-        return;
+/// Whether there was something to watch: a device, or objects of the parent's that this
+/// process has used.
+fn has_hooked() -> bool {
+    let has_used = || {
+        if is(Mode::Stat) {
+            stat::has_counted()
+        } else {
+            model::is_used()
+        }
     };
-    let process = number();
-    if !has_hooked() {
-        let main = settings().main;
-        if main == 0 || main == process {
-            say(format_args!(
-                "{} [{process}] opened no RDMA device: there was nothing to {}",
-                name(),
-                mode.name()
-            ));
+    HOOKED.load(Relaxed) || (has_inherited() && has_used())
+}
+
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// The table, or the number of findings: once. Runs on this library's stack, so that
+/// whoever comes second waits until it is written.
+fn last_report() {
+    if !HAS_ENDED.swap(true, Relaxed) {
+        match mode() {
+            Some(Mode::Stat) => stat::report(),
+            Some(Mode::Check) => check::report_total(),
+            _ => {}
         }
     }
-    match mode {
-        Mode::Trace => {
-            if settings().format == Format::Perfetto {
-                trace::finish();
-            }
-        }
-        Mode::Stat => stat::report(),
-        Mode::Check => {
-            // A signal handler may have called exit in the middle of a hook. Then this
-            // thread holds locks, and has not seen what destructors did since.
-            if !thread::own().busy.get() {
-                check::at_exit();
-            }
-            if has_hooked() {
-                check::report_total();
-            }
-            if settings().fail && check::found() > 0 {
-                // What the program has printed comes first: the status is all that changes.
-                // SAFETY: flushes all streams; no hook runs after it.
-                unsafe {
-                    libc::fflush(ptr::null_mut());
-                    libc::_exit(STATUS_FOUND);
-                }
-            }
-        }
+}
+
+/// What is left to be said at the end, all of it where that `is_safe`; says whether the
+/// exit status is to be [`STATUS_FOUND`].
+fn finish(is_safe: bool) -> bool {
+    let Some(mode) = mode().filter(|_| !HAS_ENDED.load(Relaxed)) else {
+        return false;
+    };
+    let has_hooked = has_hooked();
+    if !has_hooked {
+        say_that_nothing_was_hooked(mode);
+    }
+    // A signal handler may have ended the program in the middle of a hook. Then this
+    // thread holds locks, and has not seen what destructors did since.
+    if mode == Mode::Check && is_safe && !thread::own().busy.get() {
+        check::at_exit();
+    }
+    if mode == Mode::Trace && settings().format == Format::Perfetto {
+        trace::finish();
+    }
+    if has_hooked && is_safe {
+        own_stack::run(last_report);
+    } else if has_hooked {
+        own_stack::run_soon(last_report);
+    }
+    settings().fail && check::found() > 0
+}
+
+fn say_that_nothing_was_hooked(mode: Mode) {
+    let main = settings().main;
+    let in_child = any_hooked().is_some_and(|any| any.load(Relaxed));
+    if !in_child && (main == 0 || main == number()) {
+        say(format_args!(
+            "{} [{}] opened no RDMA device: there was nothing to {}",
+            name(),
+            number(),
+            mode.name()
+        ));
+    }
+}
+
+/// Called when the program has ended by `exit`, from `main`, or with its last thread,
+/// after all else.
+extern "C" fn end(_: *mut c_void) {
+    if finish(true) {
+        // What the program has printed comes first: the status is all that changes.
+        // SAFETY: flushes all streams.
+        unsafe { libc::fflush(ptr::null_mut()) };
+        exit_now(STATUS_FOUND);
+    }
+}
+
+/// Called when the program has ended by `quick_exit`, which flushes nothing.
+extern "C" fn end_quickly(_: *mut c_void) {
+    if finish(true) {
+        exit_now(STATUS_FOUND);
+    }
+}
+
+/// Before the program ends by `_exit`; the status that it is to end with. A signal
+/// handler may do so, whatever it has interrupted.
+pub fn leave(status: c_int) -> c_int {
+    if is_this_process() && finish(!Stack::is_in_a_handler()) {
+        STATUS_FOUND
+    } else {
+        status
+    }
+}
+
+/// Ends the process as `_exit` does.
+pub fn exit_now(status: c_int) -> ! {
+    loop {
+        // SAFETY: no preconditions.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// Not in the child of a vfork, which has this process' memory.
+fn is_this_process() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::getpid() == number() }
+}
+
+/// The program is about to use that number for a descriptor of its own.
+pub fn make_way(descriptor: c_int) {
+    if output::is_at(descriptor) && is_this_process() {
+        output::make_way();
     }
 }
 

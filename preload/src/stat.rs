@@ -3,9 +3,8 @@
 //!
 //! Each thread counts for itself, without atomic operations on shared lines.
 
-use std::cell::UnsafeCell;
 use std::fmt::{Result, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::output::{self, Buffer};
 use crate::request::{OPERATIONS, Operation};
@@ -97,8 +96,6 @@ pub fn forget() {
         histogram.forget();
     }
     REGISTERED.forget();
-    ON_DEMAND.taken.store(false, Relaxed);
-    AT_DEATH.taken.store(false, Relaxed);
 }
 
 // --- latencies -----------------------------------------------------------------------------
@@ -232,6 +229,27 @@ pub fn registered(length: u64) {
     REGISTERED.most_bytes.fetch_max(bytes, Relaxed);
 }
 
+/// Whether there is anything to report.
+pub fn has_counted() -> bool {
+    let is_any = |counter: &Counter| counter.get() != 0;
+    REGISTERED.most_regions.load(Relaxed) != 0
+        || thread::all().any(|thread| {
+            let counters = &thread.counters;
+            [
+                &counters.polls,
+                &counters.arms,
+                &counters.events,
+                &counters.acknowledged,
+            ]
+            .into_iter()
+            .any(is_any)
+                || OPERATIONS
+                    .iter()
+                    .map(|&operation| counters.of(operation))
+                    .any(|one| is_any(&one.posted) || is_any(&one.refused))
+        })
+}
+
 pub fn deregistered(length: u64) {
     REGISTERED.regions.fetch_sub(1, Relaxed);
     REGISTERED.bytes.fetch_sub(length, Relaxed);
@@ -239,7 +257,7 @@ pub fn deregistered(length: u64) {
 
 // --- the table -----------------------------------------------------------------------------
 
-type Table = Buffer<8192>;
+type Table = Buffer<[u8; 8192]>;
 
 fn sum(what: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
     thread::all().fold(0, |sum, thread| {
@@ -247,49 +265,12 @@ fn sum(what: impl Fn(&ThreadCounters) -> &Counter) -> u64 {
     })
 }
 
-/// Writes the table.
+/// Writes the table. Runs on a stack that is large enough, and in signal handlers, too.
 pub fn report() {
-    report_in(&mut Table::new());
+    let mut table = Table::new();
+    let _ = write_table(&mut table);
+    output::write(table.bytes());
 }
-
-fn report_in(table: &mut Table) {
-    if process::has_hooked() {
-        let _ = write_table(table);
-        output::write(table.bytes());
-    }
-}
-
-/// Room for the table of a signal handler, whose stack may be too small for it.
-pub struct Reserved {
-    taken: AtomicBool,
-    table: UnsafeCell<Table>,
-}
-
-// SAFETY: whoever has set `taken` uses the table.
-unsafe impl Sync for Reserved {}
-
-impl Reserved {
-    const fn new() -> Self {
-        Self {
-            taken: AtomicBool::new(false),
-            table: UnsafeCell::new(Table::new()),
-        }
-    }
-
-    /// Writes the table, unless another thread is about to do so.
-    pub fn report(&self) {
-        if !self.taken.swap(true, Acquire) {
-            // SAFETY: taken by this call.
-            let table = unsafe { &mut *self.table.get() };
-            table.clear();
-            report_in(table);
-            self.taken.store(false, Release);
-        }
-    }
-}
-
-pub static ON_DEMAND: Reserved = Reserved::new();
-pub static AT_DEATH: Reserved = Reserved::new();
 
 fn write_table(out: &mut Table) -> Result {
     let latency = process::settings().latency;
@@ -357,7 +338,7 @@ fn write_operation(out: &mut Table, operation: Operation, latency: bool) -> Resu
             histogram.percentile(99).unwrap_or_default(),
             histogram.most.load(Relaxed),
         ] {
-            let mut cell = Buffer::<16>::new();
+            let mut cell = Buffer::<[u8; 16]>::new();
             write!(cell, "{}", Duration(value))?;
             write!(
                 out,

@@ -7,8 +7,9 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
+use crate::output::Buffer;
 use crate::stat::ThreadCounters;
 
 /// A thread's own. It is never freed: when the thread has ended, a new one takes it
@@ -20,7 +21,12 @@ pub struct Thread {
     /// How deep it is inside librdmacm.
     pub inside: Cell<u32>,
     /// Its number, once that is known.
-    pub number: Cell<i32>,
+    pub number: AtomicI32,
+    /// The completion channel that it waits for, or 0; and since when.
+    pub waits_for: AtomicUsize,
+    pub waits_since: AtomicU64,
+    /// Where trace puts its lines together.
+    pub line: Cell<Option<Buffer<Box<[u8]>>>>,
     taken: AtomicBool,
     next: AtomicPtr<Thread>,
 }
@@ -62,7 +68,8 @@ fn first() -> &'static Thread {
         .unwrap_or_else(fresh);
     own.busy.set(false);
     own.inside.set(0);
-    own.number.set(0);
+    own.number.store(0, Relaxed);
+    own.waits_for.store(0, Relaxed);
     pointer::set(own);
     give_back_at_exit(own);
     own
@@ -73,7 +80,10 @@ fn fresh() -> &'static Thread {
         counters: ThreadCounters::new(),
         busy: Cell::new(false),
         inside: Cell::new(0),
-        number: Cell::new(0),
+        number: AtomicI32::new(0),
+        waits_for: AtomicUsize::new(0),
+        waits_since: AtomicU64::new(0),
+        line: Cell::new(None),
         taken: AtomicBool::new(true),
         next: AtomicPtr::new(ptr::null_mut()),
     }));
@@ -119,7 +129,10 @@ fn give_back_at_exit(own: &'static Thread) {
 unsafe extern "C" fn give_back(own: *mut libc::c_void) {
     pointer::set(ptr::null());
     // SAFETY: what was set above, which is never freed.
-    unsafe { (*own.cast::<Thread>()).taken.store(false, Release) };
+    let own = unsafe { &*own.cast::<Thread>() };
+    // It may have been cancelled there.
+    own.waits_for.store(0, Relaxed);
+    own.taken.store(false, Release);
 }
 
 /// The thread-local pointer, in the initial-exec model.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 use rdma_verbs_settings::Rule;
 
@@ -11,6 +11,7 @@ use super::stack::Stack;
 use crate::errno::Errno;
 use crate::lock::Lock;
 use crate::output::{self, Buffer, say};
+use crate::own_stack;
 use crate::process;
 
 /// What follows from a finding.
@@ -57,16 +58,22 @@ impl Finding {
             return;
         }
         let errno = Errno::now();
-        FOUND.fetch_add(1, Relaxed);
-        if seen().is_new(self.rule, &stack) {
-            let mut text = Buffer::<8192>::new();
-            let _ = self.write(&mut text, &stack);
-            output::write(text.bytes());
-        }
+        own_stack::run(|| {
+            // After the total, nothing is counted, either.
+            if IS_CLOSED.load(Relaxed) {
+                return;
+            }
+            FOUND.fetch_add(1, Relaxed);
+            if seen().is_new(self.rule, &stack) {
+                let mut text = Buffer::<[u8; 8192]>::new();
+                let _ = self.write(&mut text, &stack);
+                output::write(text.bytes());
+            }
+        });
         errno.restore();
     }
 
-    fn write(&self, out: &mut Buffer<8192>, stack: &Stack) -> fmt::Result {
+    fn write(&self, out: &mut impl Write, stack: &Stack) -> fmt::Result {
         let (process, thread) = process::ids();
         writeln!(out, "rdma-verbs check: {}: {}", self.rule.name(), self.what)?;
         writeln!(out, "    in:   {} [{process}/{thread}]", process::name())?;
@@ -122,15 +129,19 @@ fn seen() -> &'static Seen {
 }
 
 /// The child of a fork has found nothing yet.
-pub fn forget() {
+pub fn forget(was_in_use: bool) {
+    super::stack::forget(was_in_use);
     FOUND.store(0, Relaxed);
+    IS_CLOSED.store(false, Relaxed);
     SEEN.store(std::ptr::null_mut(), Release);
-    super::stack::forget();
-    super::wait::forget();
 }
 
-/// Says how much was found. May be called by a signal handler.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Says how much was found, and ends the report. Runs on this library's stack: a finding
+/// that another thread has begun to report is written by then.
 pub fn report_total() {
+    IS_CLOSED.store(true, Relaxed);
     let process = process::number();
     let name = process::name();
     match found() {

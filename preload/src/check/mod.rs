@@ -21,7 +21,7 @@ use crate::trace::{self, Queue};
 use finding::{Advice, Finding};
 pub use finding::{forget, found, report_total};
 use stack::Stack;
-pub use wait::begin as wait_begins;
+pub use wait::{begins as wait_begins, ends as wait_ends, report_waits};
 
 /// What was found while a lock was held; reported when it is released.
 #[derive(Default)]

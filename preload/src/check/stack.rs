@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call stacks: taken cheaply as addresses, turned into names when they are printed.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::errno::Errno;
-use crate::lock::Lock;
-use crate::output::Buffer;
 
 const DEPTH: usize = 16;
+
+// Of libgcc.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        visit: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIPInfo(frame: *mut c_void, is_signal_frame: *mut c_int) -> usize;
+}
 
 /// The return addresses of a call stack, without the frames of this library.
 #[derive(Clone, Copy, Default)]
@@ -42,6 +49,21 @@ impl Stack {
         stack
     }
 
+    /// Whether a signal handler is in the call stack: what it has interrupted may be
+    /// anything.
+    pub fn is_in_a_handler() -> bool {
+        unsafe extern "C" fn visit(frame: *mut c_void, found: *mut c_void) -> c_int {
+            let mut is_signal_frame = 0;
+            _Unwind_GetIPInfo(frame, &raw mut is_signal_frame);
+            *found.cast::<bool>() |= is_signal_frame != 0;
+            0
+        }
+        let mut found = false;
+        // SAFETY: `visit` takes what it is given here.
+        unsafe { _Unwind_Backtrace(visit, (&raw mut found).cast()) };
+        found
+    }
+
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -57,8 +79,8 @@ impl Stack {
         })
     }
 
-    /// A line for each function, up to `main`.
-    pub fn write(&self, out: &mut Buffer<8192>, indent: &str) -> fmt::Result {
+    /// A line for each function, up to `main`. Called on this library's stack only.
+    pub fn write(&self, out: &mut impl Write, indent: &str) -> fmt::Result {
         for (number, &address) in self.frames().iter().enumerate() {
             let mut named = false;
             let mut is_main = false;
@@ -90,21 +112,20 @@ impl Stack {
     }
 }
 
-/// Protects what the resolver keeps between calls.
-static RESOLVER: Lock<()> = Lock::new(());
-/// Another thread was about to change that when this process was forked.
+/// Another thread was about to change what the resolver keeps between calls when this
+/// process was forked.
 static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// The child of a fork has not the thread that may have held the lock.
-pub fn forget() {
-    if RESOLVER.is_held() {
+/// In the child of a fork, which has not the thread that ran on this library's stack.
+pub fn forget(was_in_use: bool) {
+    if was_in_use {
         IS_BROKEN.store(true, Relaxed);
     }
 }
 
+/// One thread at a time: on this library's stack.
 fn resolve(address: *mut c_void, name: impl FnMut(&backtrace::Symbol)) {
     if !IS_BROKEN.load(Relaxed) {
-        let _held = RESOLVER.lock();
         // SAFETY: one thread at a time.
         unsafe { backtrace::resolve_unsynchronized(address, name) };
     }

@@ -6,6 +6,7 @@ pub mod cm;
 mod data;
 mod extended;
 mod slots;
+mod system;
 pub mod vendor;
 pub mod verbs;
 

@@ -671,16 +671,17 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     context: *mut *mut c_void,
 ) -> c_int {
     let call = Call::begin();
-    let mut suspicious = None;
     before(|| {
         check_object("ibv_get_cq_event", "completion channel", channel as usize);
         if process::is(Mode::Check) && !channel.is_null() {
-            suspicious = check::wait_begins(channel as usize);
+            check::wait_begins(channel);
         }
     });
     let result = original::ibv_get_cq_event(channel, cq, context);
     after(|errno| {
-        drop(suspicious);
+        if process::is(Mode::Check) {
+            check::wait_ends();
+        }
         let queue = if result == 0 {
             *cq
         } else {

@@ -17,9 +17,13 @@ pub use perfetto::{Lanes, finish, forget, start};
 use crate::output::{self, Buffer};
 use crate::process;
 use crate::request::{Helper, Outstanding, Request};
+use crate::thread;
 
-/// A line of the trace: a long list of buffers has its place.
-type Line = Buffer<4096>;
+/// A line of the trace.
+type Line = Buffer<Box<[u8]>>;
+
+/// A long list of buffers has its place.
+const LINE: usize = 4096;
 
 /// The queue that an event is about.
 #[derive(Clone, Copy)]
@@ -109,10 +113,14 @@ pub struct Called<'a> {
     pub to: u64,
 }
 
+/// Writes a line, in the thread's own memory: its stack may be too small.
 fn emit(write: impl FnOnce(&mut Line)) {
-    let mut line = Line::new();
+    let place = &thread::own().line;
+    let mut line = place.take().unwrap_or_else(|| Line::boxed(LINE));
+    line.clear();
     write(&mut line);
     output::write(line.bytes());
+    place.set(Some(line));
 }
 
 pub fn posted(event: &Posted<'_>) {

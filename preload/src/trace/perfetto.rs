@@ -12,7 +12,7 @@ use rdma_verbs_bindings::IBV_WC_SUCCESS;
 
 use super::json::{Escaped, fields};
 use super::names::{Code, completion_name, status_name};
-use super::{Called, Completed, Line, Outcome, Posted, Queue};
+use super::{Called, Completed, Line, Outcome, Posted, Queue, emit};
 use crate::output;
 use crate::process;
 
@@ -76,7 +76,10 @@ impl Lanes {
 
 /// The beginning of the file, or of what this process adds to it.
 pub fn start() {
-    let mut line = Line::new();
+    emit(start_text);
+}
+
+fn start_text(line: &mut Line) {
     if output::length() == Some(0) {
         let _ = line.write_str("[\n");
     }
@@ -86,8 +89,7 @@ pub fn start() {
         "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{process},\"args\":{{\"name\":\"{}\"}}}}",
         Escaped(process::name())
     );
-    end(&mut line);
-    output::write(line.bytes());
+    end(line);
 }
 
 /// The child of a fork has written nothing yet, and its rows are its own.
@@ -99,12 +101,12 @@ pub fn forget() {
 pub fn finish() {
     if output::length() == Some(WRITTEN.load(Relaxed)) {
         let process = process::number();
-        let mut line = Line::new();
-        let _ = writeln!(
-            line,
-            "{{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":{process},\"args\":{{\"labels\":\"ended\"}}}}]"
-        );
-        output::write(line.bytes());
+        emit(|line| {
+            let _ = writeln!(
+                line,
+                "{{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":{process},\"args\":{{\"labels\":\"ended\"}}}}]"
+            );
+        });
     }
 }
 
