@@ -182,21 +182,21 @@ impl fmt::Display for Failure {
             Self::Completed(status) => return status::text(status).fmt(f),
             Self::Null(name) => ("@ is NULL", name, NO_NUMBER),
             Self::TooLong(length) => {
-                let text = "length # is more than one buffer can have (4294967295)";
+                let text = "length # exceeds the limit of one buffer (4294967295)";
                 (text, NO_NAME, Number::Decimal(length as u64))
             }
             Self::Count(count) => ("n is #", NO_NAME, Number::Signed(count)),
             Self::Misaligned(name) => ("@ is not a multiple of 8", name, NO_NUMBER),
             Self::ForeignEvent => {
-                let text = "the event on the channel is of another completion queue";
+                let text = "the event was for another completion queue on the channel";
                 (text, NO_NAME, NO_NUMBER)
             }
             Self::ForeignCompletion { wr_id } => {
                 let text = "took the completion of another request, wr_id #";
                 (text, NO_NAME, Number::Hex(wr_id))
             }
-            Self::TimedOut => ("not done in time", NO_NAME, NO_NUMBER),
-            Self::NoOperation(name) => ("the provider has no @", name, NO_NUMBER),
+            Self::TimedOut => ("timed out", NO_NAME, NO_NUMBER),
+            Self::NoOperation(name) => ("the provider does not implement @", name, NO_NUMBER),
             Self::Refused {
                 operation,
                 returned,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The exported functions: documentation, and one call each.
 //!
-//! The documentation is written for the reader of the C header, which is generated from
-//! this file. The manual pages say more.
-// The signatures are librdmacm's, and the C reader wants names without back-ticks.
+//! The documentation is written for readers of the C header, which is generated from this
+//! file. The manual pages have the details.
+// The signatures are librdmacm's, and names in C comments have no backticks.
 #![allow(clippy::too_many_arguments, clippy::doc_markdown)]
 
 use core::ffi::{c_int, c_void};
@@ -19,14 +19,14 @@ use crate::{memory, post};
 ///
 /// The region belongs to the protection domain of `id`; its access is
 /// IBV_ACCESS_LOCAL_WRITE.
-/// A queue pair is not needed. Release it with `rdma_dereg_mr`.
+/// No queue pair is needed. Release the region with `rdma_dereg_mr`.
 ///
 /// Returns the region, or NULL with errno.
 ///
-/// - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
-/// - EFAULT: the memory is not mapped, or is read-only (local write access is
-///   always asked for).
-/// - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+/// - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+/// - EFAULT: the memory is not mapped, or is read-only (local write access is always
+///   requested).
+/// - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
 /// - Others: as set by ibv_reg_mr(3).
 ///
 /// See also ibv_reg_mr(3).
@@ -46,18 +46,18 @@ pub unsafe extern "C" fn rdma_reg_msgs(
     })
 }
 
-/// Registers `length` bytes at `addr` as a memory region that the peer may read by RDMA.
+/// Registers `length` bytes at `addr` as a memory region that the peer may read.
 ///
 /// The region belongs to the protection domain of `id`; its access is
 /// IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ.
-/// A queue pair is not needed. Release it with `rdma_dereg_mr`.
+/// No queue pair is needed. Release the region with `rdma_dereg_mr`.
 ///
 /// Returns the region, or NULL with errno.
 ///
-/// - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
-/// - EFAULT: the memory is not mapped, or is read-only (local write access is
-///   always asked for).
-/// - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+/// - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+/// - EFAULT: the memory is not mapped, or is read-only (local write access is always
+///   requested).
+/// - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
 /// - Others: as set by ibv_reg_mr(3).
 ///
 /// See also ibv_reg_mr(3).
@@ -77,18 +77,18 @@ pub unsafe extern "C" fn rdma_reg_read(
     })
 }
 
-/// Registers `length` bytes at `addr` as a memory region that the peer may write by RDMA.
+/// Registers `length` bytes at `addr` as a memory region that the peer may write.
 ///
 /// The region belongs to the protection domain of `id`; its access is
 /// IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE.
-/// A queue pair is not needed. Release it with `rdma_dereg_mr`.
+/// No queue pair is needed. Release the region with `rdma_dereg_mr`.
 ///
 /// Returns the region, or NULL with errno.
 ///
-/// - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
-/// - EFAULT: the memory is not mapped, or is read-only (local write access is
-///   always asked for).
-/// - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+/// - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+/// - EFAULT: the memory is not mapped, or is read-only (local write access is always
+///   requested).
+/// - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
 /// - Others: as set by ibv_reg_mr(3).
 ///
 /// See also ibv_reg_mr(3).
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn rdma_reg_write(
 ///
 /// # Safety
 /// - `mr` is either NULL, or points to a memory region.
-/// - It is not used again once it is deregistered.
+/// - It is not used after it is deregistered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: as the caller promises.
@@ -131,23 +131,23 @@ pub unsafe extern "C" fn rdma_dereg_mr(mr: *mut ibv_mr) -> c_int {
 
 /// Posts a receive into the `nsge` buffers of `sgl`.
 ///
-/// It goes to the shared receive queue of `id` where it has one, else to its queue pair.
+/// It goes to the shared receive queue of `id` if there is one, otherwise to its queue pair.
 /// `context` becomes the `wr_id` of the completion.
-/// No elements (NULL, 0) is right for messages without data.
+/// Messages without data need no buffers: `sgl` may be NULL and `nsge` 0.
 ///
-/// Returns 0, or -1 with errno. The completion is taken by `rdma_get_recv_comp`.
+/// Returns 0, or -1 with errno. `rdma_get_recv_comp` returns the completion.
 ///
 /// - EINVAL: `id` is NULL, or both its `srq` and its `qp` are.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_recv(3), ibv_post_srq_recv(3).
 ///
 /// # Safety
 /// - `id` is either NULL, or points to an `rdma_cm_id`.
-/// - `sgl` is either NULL, or points to `nsge` elements.
-/// - The memory that the elements describe stays valid, and is used by nothing else, until
+/// - `sgl` is either NULL, or points to `nsge` entries.
+/// - The memory that the entries describe stays valid, and is used by nothing else, until
 ///   the completion is taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_post_recvv(
@@ -165,22 +165,23 @@ pub unsafe extern "C" fn rdma_post_recvv(
 /// Posts a send of the `nsge` buffers of `sgl`.
 ///
 /// `context` becomes the `wr_id` of the completion.
-/// `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
-/// is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
+/// `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+/// IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+/// `sq_sig_all`.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
 /// - EINVAL: `id` or its `qp` is NULL.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
 /// # Safety
 /// - `id` is either NULL, or points to an `rdma_cm_id`.
-/// - `sgl` is either NULL, or points to `nsge` elements.
-/// - The memory that the elements describe stays valid until the completion is taken
+/// - `sgl` is either NULL, or points to `nsge` entries.
+/// - The memory that the entries describe stays valid until the completion is taken
 ///   (with IBV_SEND_INLINE: until the call returns).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_post_sendv(
@@ -199,23 +200,24 @@ pub unsafe extern "C" fn rdma_post_sendv(
 /// Posts an RDMA read from the peer's memory into the `nsge` buffers of `sgl`.
 ///
 /// `context` becomes the `wr_id` of the completion.
-/// `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
-/// is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
-/// `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+/// `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+/// IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+/// `sq_sig_all`.
+/// `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
 /// - EINVAL: `id` or its `qp` is NULL.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
 /// # Safety
 /// - `id` is either NULL, or points to an `rdma_cm_id`.
-/// - `sgl` is either NULL, or points to `nsge` elements.
-/// - The memory that the elements describe stays valid, and is used by nothing else, until
+/// - `sgl` is either NULL, or points to `nsge` entries.
+/// - The memory that the entries describe stays valid, and is used by nothing else, until
 ///   the completion is taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_post_readv(
@@ -236,23 +238,24 @@ pub unsafe extern "C" fn rdma_post_readv(
 /// Posts an RDMA write of the `nsge` buffers of `sgl` to the peer's memory.
 ///
 /// `context` becomes the `wr_id` of the completion.
-/// `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
-/// is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
-/// `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+/// `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+/// IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+/// `sq_sig_all`.
+/// `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
 /// - EINVAL: `id` or its `qp` is NULL.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
 /// # Safety
 /// - `id` is either NULL, or points to an `rdma_cm_id`.
-/// - `sgl` is either NULL, or points to `nsge` elements.
-/// - The memory that the elements describe stays valid until the completion is taken
+/// - `sgl` is either NULL, or points to `nsge` entries.
+/// - The memory that the entries describe stays valid until the completion is taken
 ///   (with IBV_SEND_INLINE: until the call returns).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_post_writev(
@@ -272,16 +275,16 @@ pub unsafe extern "C" fn rdma_post_writev(
 
 /// Posts a receive into one buffer.
 ///
-/// Like `rdma_post_recvv` with one element: `length` bytes at `addr`, in the region `mr`.
-/// The buffer must be inside the region.
+/// Like `rdma_post_recvv` with one entry: `length` bytes at `addr`, in the region `mr`.
+/// The buffer must lie within the region.
 ///
-/// Returns 0, or -1 with errno. The completion is taken by `rdma_get_recv_comp`.
+/// Returns 0, or -1 with errno. `rdma_get_recv_comp` returns the completion.
 ///
-/// - EINVAL: `id` is NULL, or both its `srq` and its `qp` are; `mr` is NULL; `length` is
-///   more than 2^32 - 1; the buffer is not inside the region.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EINVAL: `id` is NULL, or both its `srq` and its `qp` are; `mr` is NULL; `length`
+///   exceeds 2^32 - 1; the buffer is not within the region.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_recv(3), ibv_post_srq_recv(3).
 ///
@@ -307,15 +310,15 @@ pub unsafe extern "C" fn rdma_post_recv(
 
 /// Posts a send of one buffer.
 ///
-/// Like `rdma_post_sendv` with one element: `length` bytes at `addr`, in the region `mr`.
+/// Like `rdma_post_sendv` with one entry: `length` bytes at `addr`, in the region `mr`.
 /// `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
-/// - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
@@ -341,15 +344,15 @@ pub unsafe extern "C" fn rdma_post_send(
 
 /// Posts an RDMA read from the peer's memory into one buffer.
 ///
-/// Like `rdma_post_readv` with one element: `length` bytes at `addr`, in the region `mr`.
-/// `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+/// Like `rdma_post_readv` with one entry: `length` bytes at `addr`, in the region `mr`.
+/// `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
-/// - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `length` is more than 2^32 - 1.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `length` exceeds 2^32 - 1.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
@@ -377,16 +380,16 @@ pub unsafe extern "C" fn rdma_post_read(
 
 /// Posts an RDMA write of one buffer to the peer's memory.
 ///
-/// Like `rdma_post_writev` with one element: `length` bytes at `addr`, in the region `mr`.
-/// `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+/// Like `rdma_post_writev` with one entry: `length` bytes at `addr`, in the region `mr`.
+/// `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
 /// `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
-/// - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
@@ -412,27 +415,28 @@ pub unsafe extern "C" fn rdma_post_write(
     })
 }
 
-/// Posts a send of one buffer as a datagram.
+/// Posts a datagram send of one buffer.
 ///
-/// It goes to the queue pair number `remote_qpn` at `ah`, with the queue key RDMA_UDP_QKEY.
+/// It goes to queue pair number `remote_qpn` at `ah`, with the Q_Key RDMA_UDP_QKEY.
 /// `context` becomes the `wr_id` of the completion.
-/// `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
-/// is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
+/// `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+/// IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+/// `sq_sig_all`.
 /// `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
 ///
-/// Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+/// Returns 0 if the request was queued, or -1 with errno.
 ///
-/// - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
-/// - EOPNOTSUPP: the provider cannot post to this kind of queue.
-/// - ENOMEM: the queue is full, or there is no memory.
-/// - Others, and EINVAL too: what the provider says of the request.
+/// - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+/// - EOPNOTSUPP: the provider cannot post to this queue.
+/// - ENOMEM: the queue is full, or out of memory.
+/// - Others, and EINVAL as well: the provider refused the request.
 ///
 /// See also ibv_post_send(3).
 ///
 /// # Safety
 /// - `id` is either NULL, or points to an `rdma_cm_id`.
 /// - `mr` is either NULL, or points to a memory region.
-/// - `ah` is what the provider expects of an address handle.
+/// - `ah` is an address handle that the provider accepts.
 /// - `addr` and `length` describe memory that stays valid until the completion is taken
 ///   (with IBV_SEND_INLINE: until the call returns).
 #[unsafe(no_mangle)]
@@ -452,16 +456,16 @@ pub unsafe extern "C" fn rdma_post_ud_send(
     })
 }
 
-/// Takes one completion of the send queue of `id`, waiting for it if need be.
+/// Takes one completion of the send queue of `id`, waiting for it if necessary.
 ///
-/// Look at `wc->status` before all else: a completion with an error is a completion.
-/// Polls, arms the queue, polls again, and only then waits for an event of its channel.
+/// Check `wc->status` first: a failed request completes, too.
+/// Polls, arms the queue, polls again, and only then waits for an event on its channel.
 ///
 /// Returns 1 with `*wc` filled, or -1 with errno; never 0.
 ///
-/// - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and there is
-///   nothing to take; the event was of another queue (it is acknowledged there).
-/// - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again.
+/// - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and the
+///   queue is empty; the event was for another queue (it is acknowledged there).
+/// - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again.
 /// - EAGAIN: the channel is non-blocking and has no event. As for EINTR.
 /// - EIO: the provider cannot poll the queue.
 /// - Others: as set by ibv_get_cq_event(3).
@@ -479,16 +483,16 @@ pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc
     })
 }
 
-/// Takes one completion of the receive queue of `id`, waiting for it if need be.
+/// Takes one completion of the receive queue of `id`, waiting for it if necessary.
 ///
-/// Look at `wc->status` before all else: a completion with an error is a completion.
-/// Polls, arms the queue, polls again, and only then waits for an event of its channel.
+/// Check `wc->status` first: a failed request completes, too.
+/// Polls, arms the queue, polls again, and only then waits for an event on its channel.
 ///
 /// Returns 1 with `*wc` filled, or -1 with errno; never 0.
 ///
-/// - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and there is
-///   nothing to take; the event was of another queue (it is acknowledged there).
-/// - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again.
+/// - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and the
+///   queue is empty; the event was for another queue (it is acknowledged there).
+/// - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again.
 /// - EAGAIN: the channel is non-blocking and has no event. As for EINTR.
 /// - EIO: the provider cannot poll the queue.
 /// - Others: as set by ibv_get_cq_event(3).

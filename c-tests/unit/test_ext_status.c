@@ -170,11 +170,11 @@ static const struct {
 	  "Invalid argument (errno 22)\n", misaligned },
 	{ "rdma_verbs: rdmax_get_send_comps: n is -3: Invalid argument (errno 22)\n",
 	  counted },
-	{ "rdma_verbs: rdmax_read: not done in time: Connection timed out "
+	{ "rdma_verbs: rdmax_read: timed out: Connection timed out "
 	  "(errno 110)\n", timed_out },
 	{ "rdma_verbs: rdmax_write: flushed: the connection is closed, or an earlier "
 	  "request has broken it: Operation canceled (errno 125)\n", completed },
-	{ "rdma_verbs: rdmax_read: not done in time: Connection timed out "
+	{ "rdma_verbs: rdmax_read: timed out: Connection timed out "
 	  "(errno 110)\n", foreign },
 	{ "rdma_verbs: rdmax_read: took the completion of another request, "
 	  "wr_id 0x1234abcd: Device or resource busy (errno 16)\n", foreign_and_done },

@@ -111,7 +111,7 @@ static const struct {
 	{ "null_qp", null_qp,
 	  "rdma_verbs: rdma_post_read: id->qp is NULL: Invalid argument (errno 22)\n", 0 },
 	{ "long_buffer", long_buffer,
-	  "rdma_verbs: rdma_post_write: length 4294967312 is more than one buffer can have "
+	  "rdma_verbs: rdma_post_write: length 4294967312 exceeds the limit of one buffer "
 	  "(4294967295): Invalid argument (errno 22)\n", 0 },
 	{ "outside", outside,
 	  "rdma_verbs: rdma_post_recv: addr 0x10800 with length 4096 is not inside mr "
@@ -120,13 +120,13 @@ static const struct {
 	  "rdma_verbs: rdma_post_send: the provider's post_send returned -12: "
 	  "Cannot allocate memory (errno 12)\n", 0 },
 	{ "no_poll", no_poll,
-	  "rdma_verbs: rdma_get_recv_comp: the provider has no poll_cq: "
+	  "rdma_verbs: rdma_get_recv_comp: the provider does not implement poll_cq: "
 	  "Operation not supported (errno 95)\n", 0 },
 	{ "registration", registration,
 	  "rdma_verbs: rdma_reg_read: ibv_reg_mr failed: Bad address (errno 14)\n", 0 },
 	{ "foreign_event", foreign_event,
-	  "rdma_verbs: rdma_get_send_comp: the event on the channel is of another completion "
-	  "queue: Invalid argument (errno 22)\n", 0 },
+	  "rdma_verbs: rdma_get_send_comp: the event was for another completion queue "
+	  "on the channel: Invalid argument (errno 22)\n", 0 },
 	{ "interrupted", interrupted,
 	  "rdma_verbs: rdma_get_send_comp: ibv_get_cq_event failed: "
 	  "Interrupted system call (errno 4)\n", 1 },

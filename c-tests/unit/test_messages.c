@@ -73,7 +73,7 @@ static void expect_no_operation(const char *helper, const char *operation)
 {
 	char reason[128];
 
-	snprintf(reason, sizeof(reason), "the provider has no %s", operation);
+	snprintf(reason, sizeof(reason), "the provider does not implement %s", operation);
 	expect_message(helper, reason);
 }
 
@@ -253,7 +253,7 @@ static void waits_that_the_provider_ends(void **state)
 		fake_answer((struct fake_reply){ .event_cq = &fake.other_cq });
 		helper->wait(&fake.id, &wc);
 		expect_message(helper->name,
-			       "the event on the channel is of another completion queue");
+			       "the event was for another completion queue on the channel");
 	}
 }
 

@@ -2,16 +2,16 @@
 /*
  * librdmacm's verbs helpers, as functions of librdma_verbs.
  *
- * Takes the place of librdmacm's header of the same name, whose helpers are inline
- * functions. Any thread may call any function at any time, on objects that no other
- * thread destroys meanwhile; errno is the thread's own.
+ * Replaces librdmacm's header of the same name, whose helpers are inline functions.
+ * Any thread may call any function at any time, on objects that no other thread destroys
+ * meanwhile; errno is per thread.
  * Generated from src/ffi.rs; manual: rdma_verbs(7).
  */
 
 #ifndef RDMA_VERBS_H
 #define RDMA_VERBS_H
 
-/* Tells this header from librdmacm's: major * 10000 + minor * 100 + patch. */
+/* Only in this header, not in librdmacm's: major * 10000 + minor * 100 + patch. */
 #define RDMA_VERBS_LIBRARY_VERSION 10000
 
 /* Programs rely on librdmacm's header for assert, unless they have their own. */
@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /*
- * Turns a result that is 0 or an errno value into 0, or -1 with errno.
+ * Converts a result, 0 or an errno value, to 0 or -1 with errno.
  */
 static inline int rdma_seterrno(int ret)
 {
@@ -61,14 +61,14 @@ extern "C" {
  *
  * The region belongs to the protection domain of `id`; its access is
  * IBV_ACCESS_LOCAL_WRITE.
- * A queue pair is not needed. Release it with `rdma_dereg_mr`.
+ * No queue pair is needed. Release the region with `rdma_dereg_mr`.
  *
  * Returns the region, or NULL with errno.
  *
- * - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
- * - EFAULT: the memory is not mapped, or is read-only (local write access is
- *   always asked for).
- * - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+ * - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+ * - EFAULT: the memory is not mapped, or is read-only (local write access is always
+ *   requested).
+ * - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
  * - Others: as set by ibv_reg_mr(3).
  *
  * See also ibv_reg_mr(3).
@@ -82,18 +82,18 @@ struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id,
                              size_t length);
 
 /**
- * Registers `length` bytes at `addr` as a memory region that the peer may read by RDMA.
+ * Registers `length` bytes at `addr` as a memory region that the peer may read.
  *
  * The region belongs to the protection domain of `id`; its access is
  * IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ.
- * A queue pair is not needed. Release it with `rdma_dereg_mr`.
+ * No queue pair is needed. Release the region with `rdma_dereg_mr`.
  *
  * Returns the region, or NULL with errno.
  *
- * - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
- * - EFAULT: the memory is not mapped, or is read-only (local write access is
- *   always asked for).
- * - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+ * - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+ * - EFAULT: the memory is not mapped, or is read-only (local write access is always
+ *   requested).
+ * - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
  * - Others: as set by ibv_reg_mr(3).
  *
  * See also ibv_reg_mr(3).
@@ -107,18 +107,18 @@ struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id,
                              size_t length);
 
 /**
- * Registers `length` bytes at `addr` as a memory region that the peer may write by RDMA.
+ * Registers `length` bytes at `addr` as a memory region that the peer may write.
  *
  * The region belongs to the protection domain of `id`; its access is
  * IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE.
- * A queue pair is not needed. Release it with `rdma_dereg_mr`.
+ * No queue pair is needed. Release the region with `rdma_dereg_mr`.
  *
  * Returns the region, or NULL with errno.
  *
- * - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
- * - EFAULT: the memory is not mapped, or is read-only (local write access is
- *   always asked for).
- * - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+ * - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+ * - EFAULT: the memory is not mapped, or is read-only (local write access is always
+ *   requested).
+ * - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
  * - Others: as set by ibv_reg_mr(3).
  *
  * See also ibv_reg_mr(3).
@@ -146,30 +146,30 @@ struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id,
  *
  * # Safety
  * - `mr` is either NULL, or points to a memory region.
- * - It is not used again once it is deregistered.
+ * - It is not used after it is deregistered.
  */
 int rdma_dereg_mr(struct ibv_mr *mr);
 
 /**
  * Posts a receive into the `nsge` buffers of `sgl`.
  *
- * It goes to the shared receive queue of `id` where it has one, else to its queue pair.
+ * It goes to the shared receive queue of `id` if there is one, otherwise to its queue pair.
  * `context` becomes the `wr_id` of the completion.
- * No elements (NULL, 0) is right for messages without data.
+ * Messages without data need no buffers: `sgl` may be NULL and `nsge` 0.
  *
- * Returns 0, or -1 with errno. The completion is taken by `rdma_get_recv_comp`.
+ * Returns 0, or -1 with errno. `rdma_get_recv_comp` returns the completion.
  *
  * - EINVAL: `id` is NULL, or both its `srq` and its `qp` are.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_recv(3), ibv_post_srq_recv(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `sgl` is either NULL, or points to `nsge` elements.
- * - The memory that the elements describe stays valid, and is used by nothing else, until
+ * - `sgl` is either NULL, or points to `nsge` entries.
+ * - The memory that the entries describe stays valid, and is used by nothing else, until
  *   the completion is taken.
  */
 int rdma_post_recvv(struct rdma_cm_id *id,
@@ -181,22 +181,23 @@ int rdma_post_recvv(struct rdma_cm_id *id,
  * Posts a send of the `nsge` buffers of `sgl`.
  *
  * `context` becomes the `wr_id` of the completion.
- * `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
- * is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
+ * `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+ * IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+ * `sq_sig_all`.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
  * - EINVAL: `id` or its `qp` is NULL.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `sgl` is either NULL, or points to `nsge` elements.
- * - The memory that the elements describe stays valid until the completion is taken
+ * - `sgl` is either NULL, or points to `nsge` entries.
+ * - The memory that the entries describe stays valid until the completion is taken
  *   (with IBV_SEND_INLINE: until the call returns).
  */
 int rdma_post_sendv(struct rdma_cm_id *id,
@@ -209,23 +210,24 @@ int rdma_post_sendv(struct rdma_cm_id *id,
  * Posts an RDMA read from the peer's memory into the `nsge` buffers of `sgl`.
  *
  * `context` becomes the `wr_id` of the completion.
- * `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
- * is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
- * `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+ * `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+ * IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+ * `sq_sig_all`.
+ * `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
  * - EINVAL: `id` or its `qp` is NULL.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `sgl` is either NULL, or points to `nsge` elements.
- * - The memory that the elements describe stays valid, and is used by nothing else, until
+ * - `sgl` is either NULL, or points to `nsge` entries.
+ * - The memory that the entries describe stays valid, and is used by nothing else, until
  *   the completion is taken.
  */
 int rdma_post_readv(struct rdma_cm_id *id,
@@ -240,23 +242,24 @@ int rdma_post_readv(struct rdma_cm_id *id,
  * Posts an RDMA write of the `nsge` buffers of `sgl` to the peer's memory.
  *
  * `context` becomes the `wr_id` of the completion.
- * `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
- * is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
- * `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+ * `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+ * IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+ * `sq_sig_all`.
+ * `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
  * - EINVAL: `id` or its `qp` is NULL.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `sgl` is either NULL, or points to `nsge` elements.
- * - The memory that the elements describe stays valid until the completion is taken
+ * - `sgl` is either NULL, or points to `nsge` entries.
+ * - The memory that the entries describe stays valid until the completion is taken
  *   (with IBV_SEND_INLINE: until the call returns).
  */
 int rdma_post_writev(struct rdma_cm_id *id,
@@ -270,16 +273,16 @@ int rdma_post_writev(struct rdma_cm_id *id,
 /**
  * Posts a receive into one buffer.
  *
- * Like `rdma_post_recvv` with one element: `length` bytes at `addr`, in the region `mr`.
- * The buffer must be inside the region.
+ * Like `rdma_post_recvv` with one entry: `length` bytes at `addr`, in the region `mr`.
+ * The buffer must lie within the region.
  *
- * Returns 0, or -1 with errno. The completion is taken by `rdma_get_recv_comp`.
+ * Returns 0, or -1 with errno. `rdma_get_recv_comp` returns the completion.
  *
- * - EINVAL: `id` is NULL, or both its `srq` and its `qp` are; `mr` is NULL; `length` is
- *   more than 2^32 - 1; the buffer is not inside the region.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` is NULL, or both its `srq` and its `qp` are; `mr` is NULL; `length`
+ *   exceeds 2^32 - 1; the buffer is not within the region.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_recv(3), ibv_post_srq_recv(3).
  *
@@ -298,15 +301,15 @@ int rdma_post_recv(struct rdma_cm_id *id,
 /**
  * Posts a send of one buffer.
  *
- * Like `rdma_post_sendv` with one element: `length` bytes at `addr`, in the region `mr`.
+ * Like `rdma_post_sendv` with one entry: `length` bytes at `addr`, in the region `mr`.
  * `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -326,15 +329,15 @@ int rdma_post_send(struct rdma_cm_id *id,
 /**
  * Posts an RDMA read from the peer's memory into one buffer.
  *
- * Like `rdma_post_readv` with one element: `length` bytes at `addr`, in the region `mr`.
- * `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+ * Like `rdma_post_readv` with one entry: `length` bytes at `addr`, in the region `mr`.
+ * `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -356,16 +359,16 @@ int rdma_post_read(struct rdma_cm_id *id,
 /**
  * Posts an RDMA write of one buffer to the peer's memory.
  *
- * Like `rdma_post_writev` with one element: `length` bytes at `addr`, in the region `mr`.
- * `remote_addr` and `rkey` describe memory that the peer registered for it, in host byte order.
+ * Like `rdma_post_writev` with one entry: `length` bytes at `addr`, in the region `mr`.
+ * `remote_addr` and `rkey` name memory that the peer registered for this, in host byte order.
  * `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -385,27 +388,28 @@ int rdma_post_write(struct rdma_cm_id *id,
                     uint32_t rkey);
 
 /**
- * Posts a send of one buffer as a datagram.
+ * Posts a datagram send of one buffer.
  *
- * It goes to the queue pair number `remote_qpn` at `ah`, with the queue key RDMA_UDP_QKEY.
+ * It goes to queue pair number `remote_qpn` at `ah`, with the Q_Key RDMA_UDP_QKEY.
  * `context` becomes the `wr_id` of the completion.
- * `flags` is a set of `enum ibv_send_flags`, passed on as it is; without IBV_SEND_SIGNALED there
- * is a completion only if the queue pair signals all (`sq_sig_all`), or on error.
+ * `flags` is a bitwise OR of `enum ibv_send_flags`, passed on unchanged. Without
+ * IBV_SEND_SIGNALED, a request completes silently unless it fails or the queue pair has
+ * `sq_sig_all`.
  * `mr` may be NULL for inline data (IBV_SEND_INLINE) and for a length of 0.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
  * - `mr` is either NULL, or points to a memory region.
- * - `ah` is what the provider expects of an address handle.
+ * - `ah` is an address handle that the provider accepts.
  * - `addr` and `length` describe memory that stays valid until the completion is taken
  *   (with IBV_SEND_INLINE: until the call returns).
  */
@@ -419,16 +423,16 @@ int rdma_post_ud_send(struct rdma_cm_id *id,
                       uint32_t remote_qpn);
 
 /**
- * Takes one completion of the send queue of `id`, waiting for it if need be.
+ * Takes one completion of the send queue of `id`, waiting for it if necessary.
  *
- * Look at `wc->status` before all else: a completion with an error is a completion.
- * Polls, arms the queue, polls again, and only then waits for an event of its channel.
+ * Check `wc->status` first: a failed request completes, too.
+ * Polls, arms the queue, polls again, and only then waits for an event on its channel.
  *
  * Returns 1 with `*wc` filled, or -1 with errno; never 0.
  *
- * - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and there is
- *   nothing to take; the event was of another queue (it is acknowledged there).
- * - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again.
+ * - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and the
+ *   queue is empty; the event was for another queue (it is acknowledged there).
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again.
  * - EAGAIN: the channel is non-blocking and has no event. As for EINTR.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ibv_get_cq_event(3).
@@ -443,16 +447,16 @@ int rdma_get_send_comp(struct rdma_cm_id *id,
                        struct ibv_wc *wc);
 
 /**
- * Takes one completion of the receive queue of `id`, waiting for it if need be.
+ * Takes one completion of the receive queue of `id`, waiting for it if necessary.
  *
- * Look at `wc->status` before all else: a completion with an error is a completion.
- * Polls, arms the queue, polls again, and only then waits for an event of its channel.
+ * Check `wc->status` first: a failed request completes, too.
+ * Polls, arms the queue, polls again, and only then waits for an event on its channel.
  *
  * Returns 1 with `*wc` filled, or -1 with errno; never 0.
  *
- * - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and there is
- *   nothing to take; the event was of another queue (it is acknowledged there).
- * - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again.
+ * - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and the
+ *   queue is empty; the event was for another queue (it is acknowledged there).
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again.
  * - EAGAIN: the channel is non-blocking and has no event. As for EINTR.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ibv_get_cq_event(3).

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Helpers that librdmacm's verbs helpers lack, in their style, from librdma_verbs.
+ * Extensions to librdmacm's verbs helpers, in the same style, from librdma_verbs.
  *
- * Any thread may call any function at any time, where the function does not say otherwise;
- * errno is the thread's own. Generated from src/ext/ffi.rs; manual: rdma_verbs(7).
+ * Any thread may call any function at any time, unless the function says otherwise;
+ * errno is per thread. Generated from src/ext/ffi.rs; manual: rdma_verbs(7).
  */
 
 #ifndef RDMA_VERBS_EXT_H
