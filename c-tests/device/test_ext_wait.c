@@ -4,6 +4,7 @@
  * event loop neither sleeps too long nor spins.
  */
 #include "device.h"
+#include "../lib/clock.h"
 
 #include <rdma/rdma_verbs_ext.h>
 
@@ -13,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -24,14 +24,6 @@ enum {
 	AT_ONCE = 8,
 	MAX_BURST = 4,
 };
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	must(clock_gettime(CLOCK_MONOTONIC, &now));
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 /* An empty message; both of its completions have this context. */
 static void pass_message(struct link *link, uint64_t context)

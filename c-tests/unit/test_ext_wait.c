@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Waiting with a time-out: what comes back, how soon, and in which state the queue is. */
-#define _GNU_SOURCE
 #include "../fake/ext_fake.h"
+#include "../lib/clock.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -35,24 +31,10 @@ static const struct side {
 
 static const struct side *side;
 
-static int begin_send(void **state)
+static int begin(void **state)
 {
-	side = &sides[0];
+	side = *state;
 	return ext_begin(state);
-}
-
-static int begin_recv(void **state)
-{
-	side = &sides[1];
-	return ext_begin(state);
-}
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
 /*
@@ -359,87 +341,6 @@ static void blocking_channel(void **state)
 	assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
-/* --- signals ------------------------------------------------------------------------------ */
-
-static volatile sig_atomic_t signals;
-
-static void count_signal(int number)
-{
-	(void)number;
-	signals++;
-}
-
-static void every(int milliseconds)
-{
-	struct itimerval timer = {
-		.it_interval.tv_usec = milliseconds * 1000,
-		.it_value.tv_usec = milliseconds * 1000,
-	};
-	struct sigaction action = { .sa_handler = count_signal };
-
-	sigaction(SIGVTALRM, &action, NULL);
-	sigaction(SIGALRM, &action, NULL);
-	signals = 0;
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static void limit(void)
-{
-	every(0);
-	signal(SIGALRM, SIG_DFL);
-	alarm(LIMIT_SECONDS);
-}
-
-/* Passed on, with the queue armed; the program waits on for the time that remains. */
-static void interrupted(void **state)
-{
-	static const int timeouts[] = { -1, LIMIT_SECONDS * 1000 };
-
-	(void)state;
-	for (size_t i = 0; i < COUNT(timeouts); i++) {
-		struct ibv_wc wc;
-
-		every(20);
-		assert_fails(side->one(&ext.id, &wc, timeouts[i]), EINTR);
-		limit();
-		assert_true(side->queue->armed);
-		ext_complete(side->queue, 3, IBV_WC_SUCCESS);
-		assert_succeeds(side->one(&ext.id, &wc, timeouts[i]), 1);
-	}
-}
-
-/* How often a wait was interrupted; none of it takes less than the whole time. */
-static int interruptions_of_a_wait(void)
-{
-	const double whole = 150;
-	double started = now_ms(), left;
-	int result = -1, interruptions = 0;
-	struct ibv_wc wc;
-
-	every(20);
-	while ((left = started + whole - now_ms()) > 0) {
-		result = side->one(&ext.id, &wc, (int)left + 1);
-		if (result >= 0)
-			break;
-		assert_int_equal(errno, EINTR);
-		interruptions++;
-	}
-	limit();
-	assert_true(result <= 0);
-	assert_true(now_ms() >= started + whole);
-	return interruptions;
-}
-
-/* On a busy machine the signals may come all at once, but not each time. */
-static void waits_on_for_what_remains(void **state)
-{
-	int tries = 0;
-
-	(void)state;
-	while (interruptions_of_a_wait() < 3)
-		assert_true(++tries < TRIES);
-}
-
 /* --- random arrivals ---------------------------------------------------------------------- */
 
 enum { WAITS = 100000 };
@@ -551,8 +452,8 @@ static void two_threads(void **state)
 }
 
 #define BOTH(test) \
-	{ #test " (send)", test, begin_send, ext_end, NULL }, \
-	{ #test " (recv)", test, begin_recv, ext_end, NULL }
+	{ #test " (send)", test, begin, ext_end, (void *)&sides[0] }, \
+	{ #test " (recv)", test, begin, ext_end, (void *)&sides[1] }
 
 int main(void)
 {
@@ -573,8 +474,6 @@ int main(void)
 		BOTH(event_loop),
 		BOTH(nonblocking_channel),
 		BOTH(blocking_channel),
-		BOTH(interrupted),
-		BOTH(waits_on_for_what_remains),
 		BOTH(loses_and_duplicates_nothing),
 		BOTH(two_threads),
 	};
