@@ -22,17 +22,22 @@
 
 mod check;
 mod clock;
+mod counters;
 mod dynamic;
 mod errno;
 mod hooks;
+mod life;
 mod lock;
 mod model;
+mod names;
+mod operation;
 mod original;
 mod output;
 mod own_stack;
-mod process;
 mod registry;
 mod request;
+mod settings;
+mod stack;
 mod stat;
 mod thread;
 mod trace;

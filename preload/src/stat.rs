@@ -1,94 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters and latencies, and the table of them.
-//!
-//! Each thread counts for itself, without atomic operations on shared lines.
+//! Latencies and registered memory, and the table of them and of the counters.
 
 use std::fmt::{Result, Write};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use crate::counters::{Counter, ThreadCounters};
+use crate::names::Duration;
+use crate::operation::{OPERATIONS, Operation};
 use crate::output::{self, Buffer};
-use crate::request::{OPERATIONS, Operation};
-use crate::trace::Duration;
-use crate::{clock, process, thread};
-
-const OPERATION_COUNT: usize = OPERATIONS.len();
-
-/// A number that one thread changes and others read.
-#[derive(Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    pub fn add(&self, number: u64) {
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(number), Relaxed);
-    }
-
-    /// Takes back what this thread has added.
-    pub fn take_back(&self, number: u64) {
-        self.add(number.wrapping_neg());
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-/// What is counted for each operation.
-pub struct OperationCounters {
-    pub posted: Counter,
-    pub bytes: Counter,
-    pub refused: Counter,
-    pub completed: Counter,
-    pub failed: Counter,
-}
-
-/// The counters of one thread.
-pub struct ThreadCounters {
-    operations: [OperationCounters; OPERATION_COUNT],
-    pub polls: Counter,
-    pub empty_polls: Counter,
-    pub arms: Counter,
-    pub events: Counter,
-    pub acknowledged: Counter,
-}
-
-impl ThreadCounters {
-    pub const fn new() -> Self {
-        Self {
-            operations: [const {
-                OperationCounters {
-                    posted: Counter::new(),
-                    bytes: Counter::new(),
-                    refused: Counter::new(),
-                    completed: Counter::new(),
-                    failed: Counter::new(),
-                }
-            }; OPERATION_COUNT],
-            polls: Counter::new(),
-            empty_polls: Counter::new(),
-            arms: Counter::new(),
-            events: Counter::new(),
-            acknowledged: Counter::new(),
-        }
-    }
-
-    #[inline]
-    pub fn of(&self, operation: Operation) -> &OperationCounters {
-        // SAFETY: there is an element for each operation. A check would be paid at
-        // each request.
-        unsafe { self.operations.get_unchecked(operation as usize) }
-    }
-}
-
-/// The counters of this thread.
-#[inline]
-pub fn counters() -> &'static ThreadCounters {
-    &thread::own().counters
-}
+use crate::{clock, settings, thread};
 
 /// The child of a fork counts from 0.
 pub fn forget() {
@@ -175,7 +95,7 @@ impl Histogram {
     }
 }
 
-static LATENCIES: [Histogram; OPERATION_COUNT] = [const { Histogram::new() }; OPERATION_COUNT];
+static LATENCIES: [Histogram; OPERATIONS.len()] = [const { Histogram::new() }; OPERATIONS.len()];
 
 pub fn latency(operation: Operation, nanos: u64) {
     if let Some(histogram) = LATENCIES.get(operation as usize) {
@@ -273,13 +193,13 @@ pub fn report() {
 }
 
 fn write_table(out: &mut Table) -> Result {
-    let latency = process::settings().latency;
+    let latency = settings::get().latency;
     let millis = clock::since_start() / 1_000_000;
     writeln!(
         out,
         "rdma-verbs stat: {} [{}], {}.{:03} s",
-        process::name(),
-        process::number(),
+        settings::name(),
+        thread::process(),
         millis / 1000,
         millis % 1000
     )?;

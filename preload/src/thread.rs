@@ -7,10 +7,13 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, compiler_fence,
+};
 
+use crate::counters::ThreadCounters;
 use crate::output::Buffer;
-use crate::stat::ThreadCounters;
+use crate::settings;
 
 /// A thread's own. It is never freed: when the thread has ended, a new one takes it
 /// over, counters and all, so that nothing that was counted is lost.
@@ -95,6 +98,78 @@ fn fresh() -> &'static Thread {
             Err(now) => head = now,
         }
     }
+}
+
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// The number of the process. For signal handlers, too.
+pub fn process() -> i32 {
+    PROCESS.load(Relaxed)
+}
+
+/// At the start, and in the child of a fork.
+pub fn note_process() {
+    // SAFETY: no preconditions.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+}
+
+/// Not in the child of a vfork, which has this process' memory.
+pub fn is_of_this_process() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::getpid() == process() }
+}
+
+/// The numbers of the process and of the thread.
+pub fn ids() -> (i32, i32) {
+    let number = &own().number;
+    if number.load(Relaxed) == 0 {
+        // SAFETY: no preconditions.
+        number.store(unsafe { libc::syscall(libc::SYS_gettid) } as i32, Relaxed);
+    }
+    (process(), number.load(Relaxed))
+}
+
+/// Held by a thread that runs this library's code. A hook that is called meanwhile,
+/// by the original or by a signal handler, passes its call on and does no more.
+pub struct Busy(&'static Thread);
+
+impl Busy {
+    #[inline]
+    pub fn enter() -> Option<Self> {
+        let own = own();
+        if own.busy.get() || settings::mode().is_none() {
+            return None;
+        }
+        own.busy.set(true);
+        // A signal handler sees it before anything that it protects.
+        compiler_fence(SeqCst);
+        Some(Self(own))
+    }
+}
+
+impl Drop for Busy {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        self.0.busy.set(false);
+    }
+}
+
+/// Calls one of librdmacm's functions; says whether another one of them did so, and
+/// not the program.
+pub fn inside<R>(call: impl FnOnce() -> R) -> (R, bool) {
+    let inside = &own().inside;
+    let depth = inside.get();
+    inside.set(depth.wrapping_add(1));
+    let result = call();
+    inside.set(depth);
+    (result, depth > 0)
+}
+
+/// The counters of this thread.
+#[inline]
+pub fn counters() -> &'static ThreadCounters {
+    &own().counters
 }
 
 /// The child of a fork has one thread, which counts from 0.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 use rdma_verbs_settings::Rule;
 
-use super::stack::Stack;
 use crate::errno::Errno;
 use crate::lock::Lock;
 use crate::output::{self, Buffer, say};
 use crate::own_stack;
-use crate::process;
+use crate::stack::Stack;
+use crate::{settings, thread};
 
 /// What follows from a finding.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl Finding {
 
     /// Reports it, unless it was reported for the same place before.
     pub fn report_at(self, stack: Stack) {
-        if process::settings().suppressed.contains(self.rule) {
+        if settings::get().suppressed.contains(self.rule) {
             return;
         }
         let errno = Errno::now();
@@ -74,9 +74,9 @@ impl Finding {
     }
 
     fn write(&self, out: &mut impl Write, stack: &Stack) -> fmt::Result {
-        let (process, thread) = process::ids();
+        let (process, thread) = thread::ids();
         writeln!(out, "rdma-verbs check: {}: {}", self.rule.name(), self.what)?;
-        writeln!(out, "    in:   {} [{process}/{thread}]", process::name())?;
+        writeln!(out, "    in:   {} [{process}/{thread}]", settings::name())?;
         let page = self.page.unwrap_or(self.rule.page());
         writeln!(out, "    rule: {}, see {page}", self.rule.name())?;
         match self.advice.unwrap_or(Advice::Mend(self.rule.advice())) {
@@ -130,7 +130,7 @@ fn seen() -> &'static Seen {
 
 /// The child of a fork has found nothing yet.
 pub fn forget(was_in_use: bool) {
-    super::stack::forget(was_in_use);
+    crate::stack::forget(was_in_use);
     FOUND.store(0, Relaxed);
     IS_CLOSED.store(false, Relaxed);
     SEEN.store(std::ptr::null_mut(), Release);
@@ -142,8 +142,8 @@ static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// that another thread has begun to report is written by then.
 pub fn report_total() {
     IS_CLOSED.store(true, Relaxed);
-    let process = process::number();
-    let name = process::name();
+    let process = thread::process();
+    let name = settings::name();
     match found() {
         0 => say(format_args!("check: {name} [{process}]: nothing found")),
         1 => say(format_args!("check: {name} [{process}]: 1 finding")),

@@ -6,7 +6,6 @@
 
 mod explain;
 mod finding;
-pub mod stack;
 mod wait;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,12 +14,14 @@ use rdma_verbs_bindings as b;
 use rdma_verbs_settings::Rule;
 
 use crate::model::{Pair, Region, SharedQueue, model};
-use crate::request::{Helper, Operation, Outstanding, Request};
-use crate::trace::{self, Queue};
+use crate::names;
+use crate::operation::Operation;
+use crate::request::{Helper, Outstanding, Request};
+use crate::stack::Stack;
+use crate::trace::Queue;
 
 use finding::{Advice, Finding};
 pub use finding::{forget, found, report_total};
-use stack::Stack;
 pub use wait::{begins as wait_begins, ends as wait_ends, report_waits};
 
 /// What was found while a lock was held; reported when it is released.
@@ -117,7 +118,7 @@ fn connected(pair: &Pair, helper: Helper, found: &mut Findings) {
             format!(
                 "{helper} on qp {:#x}, which is in the {} state: it sends from RTS on",
                 pair.number,
-                trace::state_name(state)
+                names::state_name(state)
             ),
         );
     }
@@ -159,7 +160,7 @@ fn operation(pair: &Pair, request: &Request<'_>, helper: Helper, found: &mut Fin
             format!(
                 "{helper} posts {name} to qp {:#x}, whose type {} does not have it",
                 pair.number,
-                trace::transport_name(pair.kind)
+                names::transport_name(pair.kind)
             ),
         );
     }
@@ -278,7 +279,7 @@ fn local_buffer(
                     "{} is written to, but lkey {:#x} has access {}",
                     what(),
                     buffer.lkey,
-                    trace::access_name(region.access)
+                    names::access_name(region.access)
                 ),
             )
         });
@@ -454,7 +455,7 @@ pub fn failed(
         Rule::CompletionError,
         format!(
             "{helper} on {queue} completed with {}{}",
-            trace::status_name(status),
+            names::status_name(status),
             if vendor_error == 0 {
                 String::new()
             } else {
@@ -533,7 +534,7 @@ pub fn destroy_pair(pair: &Pair) {
             format!(
                 "qp {:#x} is destroyed in the {} state while {signaled} signaled requests are outstanding",
                 pair.number,
-                pair.state().map_or("unknown", trace::state_name)
+                pair.state().map_or("unknown", names::state_name)
             ),
         )
         .report();

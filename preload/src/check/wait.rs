@@ -13,10 +13,9 @@ use rdma_verbs_settings::Rule;
 
 use super::finding::Finding;
 use crate::clock;
-use crate::model::model;
+use crate::model::{devices, model};
 use crate::output::say;
-use crate::process;
-use crate::thread;
+use crate::{settings, thread};
 
 /// Before the program waits for an event.
 ///
@@ -53,7 +52,7 @@ fn returns_at_once(fd: i32) -> bool {
 /// Whether all armings of the completion queues of a context are seen.
 fn knows_events(context: usize) -> bool {
     let model = model();
-    !process::has_inherited()
+    !devices::has_inherited()
         && !model.direct.load(Relaxed)
         && model.contexts.get(context as u64).is_some()
 }
@@ -88,8 +87,8 @@ pub fn report_waits() {
             let nanos = clock::now().saturating_sub(thread.waits_since.load(Relaxed));
             say(format_args!(
                 "check: {} [{}/{}]: has waited for {} s in ibv_get_cq_event for an event of channel {channel:#x}, none of whose completion queues is armed",
-                process::name(),
-                process::number(),
+                settings::name(),
+                thread::process(),
                 thread.number.load(Relaxed),
                 nanos / 1_000_000_000
             ));

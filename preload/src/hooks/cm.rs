@@ -14,9 +14,10 @@ use rdma_verbs_settings::Mode;
 use super::{Call, after, before, stack};
 use crate::check;
 use crate::model::model;
+use crate::names::event_name;
 use crate::original;
-use crate::process;
-use crate::trace::{Fields, Outcome, Value, event_name};
+use crate::settings;
+use crate::trace::{Fields, Outcome, Value};
 
 const KIND: &str = "rdma_cm_id";
 
@@ -26,7 +27,7 @@ fn id_field(id: *mut rdma_cm_id) -> (&'static str, Value<'static>) {
 
 fn check_id(call: &str, id: *mut rdma_cm_id) {
     before(|| {
-        if process::is(Mode::Check) {
+        if settings::is(Mode::Check) {
             check::object(call, KIND, id as usize);
         }
     });
@@ -59,7 +60,7 @@ unsafe fn filled(
 }
 
 fn died(id: *mut rdma_cm_id) {
-    if process::is(Mode::Check) && !id.is_null() {
+    if settings::is(Mode::Check) && !id.is_null() {
         after(|_| model().died(id as usize, KIND, stack()));
     }
 }

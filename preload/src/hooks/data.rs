@@ -17,11 +17,14 @@ use super::Call;
 use super::slots::{ORIGINALS, SLOTS, Slot};
 use crate::check::{self, Findings};
 use crate::clock;
-use crate::model::{Pair, SharedQueue, completed_operation, model};
-use crate::process::{self, Busy};
+use crate::counters::OperationCounters;
+use crate::model::{Pair, SharedQueue, model};
+use crate::operation::Operation;
 use crate::registry::Entry;
-use crate::request::{Helper, Operation, Outstanding, Request, Requests};
+use crate::request::{Helper, Outstanding, Request, Requests};
+use crate::settings;
 use crate::stat;
+use crate::thread::{self, Busy};
 use crate::trace::{self, Completed, Lanes, Outcome, Posted, Queue, Value};
 
 pub type PostSend =
@@ -76,7 +79,7 @@ pub mod counting {
     use super::*;
 
     #[inline]
-    fn count(counters: &stat::OperationCounters, bytes: u64, accepted: bool) {
+    fn count(counters: &OperationCounters, bytes: u64, accepted: bool) {
         if accepted {
             counters.posted.add(1);
             counters.bytes.add(bytes);
@@ -105,7 +108,7 @@ pub mod counting {
         }
         // Most calls post one request.
         let bytes = length((*wr).sg_list, (*wr).num_sge);
-        let counters = stat::counters();
+        let counters = thread::counters();
         count(
             counters.of(Operation::of_request((*wr).opcode)),
             bytes,
@@ -116,7 +119,7 @@ pub mod counting {
 
     #[cold]
     unsafe fn sent(wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr, result: c_int) -> c_int {
-        let counters = stat::counters();
+        let counters = thread::counters();
         each_request!(wr, bad, result, |request, accepted| count(
             counters.of(Operation::of_request(request.opcode)),
             // Of what was refused, the list may not be what it says.
@@ -131,7 +134,7 @@ pub mod counting {
     }
 
     unsafe fn receive(wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr, result: c_int) {
-        let counters = stat::counters().of(Operation::Receive);
+        let counters = thread::counters().of(Operation::Receive);
         each_request!(wr, bad, result, |_request, accepted| count(
             counters, 0, accepted
         ));
@@ -163,7 +166,7 @@ pub mod counting {
         wc: *mut ibv_wc,
     ) -> c_int {
         let result = original::<PollCq>(&slot::<N>().poll_cq)(cq, entries, wc);
-        let counters = stat::counters();
+        let counters = thread::counters();
         counters.polls.add(1);
         if result <= 0 {
             counters.empty_polls.add(1);
@@ -176,7 +179,7 @@ pub mod counting {
                 counters.of(Operation::Other).failed.add(1);
                 continue;
             }
-            let operation = counters.of(completed_operation(one.opcode));
+            let operation = counters.of(Operation::of_completion(one.opcode));
             operation.completed.add(1);
             if one.opcode & IBV_WC_RECV != 0 {
                 operation.bytes.add(one.byte_len.into());
@@ -189,7 +192,7 @@ pub mod counting {
         cq: *mut ibv_cq,
         solicited: c_int,
     ) -> c_int {
-        stat::counters().arms.add(1);
+        thread::counters().arms.add(1);
         original::<ReqNotifyCq>(&slot::<N>().req_notify_cq)(cq, solicited)
     }
 
@@ -199,7 +202,7 @@ pub mod counting {
         bind: *mut ibv_mw_bind,
     ) -> c_int {
         let result = original::<BindMw>(&slot::<N>().bind_mw)(qp, mw, bind);
-        count(stat::counters().of(Operation::BindMw), 0, result == 0);
+        count(thread::counters().of(Operation::BindMw), 0, result == 0);
         result
     }
 }
@@ -264,7 +267,7 @@ pub mod full {
 
 /// A clock reading, where one is wanted.
 pub fn moment() -> u64 {
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         0
     } else {
         clock::now()
@@ -298,7 +301,7 @@ unsafe fn send(
         return original(qp, wr, bad);
     };
     let decoded = Request::of_send(first, kind, most);
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut found = Findings::default();
         check::send(&pair, &decoded, &mut found);
         each_request!(first.next, bad, 0, |one, _accepted| check::send(
@@ -328,7 +331,7 @@ unsafe fn send(
             ));
         }
     }
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut found = Findings::default();
         check::sent(&mut pair, result != 0, &mut found);
         drop(pair);
@@ -387,8 +390,8 @@ unsafe fn send_unlocked(
 /// A request that went in before its call was refused.
 pub fn take_back(pair: &mut Pair, request: &Request<'_>, serial: u64) {
     pair.send.take_back(serial);
-    if process::is(Mode::Stat) {
-        let counters = stat::counters().of(request.operation);
+    if settings::is(Mode::Stat) {
+        let counters = thread::counters().of(request.operation);
         counters.posted.take_back(1);
         counters.bytes.take_back(request.length());
         counters.refused.add(1);
@@ -417,7 +420,7 @@ pub fn enter(
 ) {
     let accepted = result.unwrap_or(0) == 0;
     let serial = accepted.then(|| requests.push(request, helper, signaled, at));
-    match process::mode() {
+    match settings::mode() {
         Some(Mode::Trace) => trace::posted(&Posted {
             queue,
             request,
@@ -427,7 +430,7 @@ pub fn enter(
             at,
         }),
         Some(Mode::Stat) => {
-            let counters = stat::counters().of(request.operation);
+            let counters = thread::counters().of(request.operation);
             if accepted {
                 counters.posted.add(1);
                 if request.operation != Operation::Receive {
@@ -451,7 +454,7 @@ unsafe fn receive(
         return original(qp, wr, bad);
     };
     let mut pair = model().pair(qp);
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut found = Findings::default();
         let most = pair.limits.map(|limits| limits.receive_buffers);
         each_request!(wr, bad, 0, |one, _accepted| check::receive(
@@ -504,7 +507,7 @@ pub unsafe fn shared_receive(
         return original();
     };
     let mut shared = find();
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut found = Findings::default();
         each_request!(wr, bad, 0, |one, _accepted| check::shared_receive(
             &shared,
@@ -577,9 +580,9 @@ unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
 
 /// A queue was polled, with that many completions.
 pub fn polled(cq: *mut ibv_cq, completions: u64) {
-    match process::mode() {
+    match settings::mode() {
         Some(Mode::Stat) => {
-            let counters = stat::counters();
+            let counters = thread::counters();
             counters.polls.add(1);
             counters.empty_polls.add(u64::from(completions == 0));
         }
@@ -662,7 +665,7 @@ pub unsafe fn completed(context: u32, cq: *mut ibv_cq, completion: &Completion, 
 
 fn failed_on(pair: &mut Pair, completion: &Completion, request: Option<&Outstanding>) -> Findings {
     let mut found = Findings::default();
-    if completion.failed() && process::is(Mode::Check) {
+    if completion.failed() && settings::is(Mode::Check) {
         let queue = Queue::Pair(pair.number);
         check::failed(
             Some(pair),
@@ -768,7 +771,7 @@ fn tell(
     lanes: Option<&mut Lanes>,
     at: u64,
 ) {
-    match process::mode() {
+    match settings::mode() {
         Some(Mode::Trace) => trace::completed(
             &Completed {
                 queue,
@@ -793,9 +796,9 @@ fn count(is_receive: bool, completion: &Completion, request: Option<&Outstanding
     let operation = match request {
         Some(request) => request.operation(),
         None if is_receive => Operation::Receive,
-        None => completed_operation(completion.opcode),
+        None => Operation::of_completion(completion.opcode),
     };
-    let counters = stat::counters().of(operation);
+    let counters = thread::counters().of(operation);
     if completion.failed() {
         counters.failed.add(1);
         return;
@@ -815,13 +818,13 @@ unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int
     };
     let call = Call::begin();
     // Before the call: the event may be read before this thread goes on.
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut queue = model().completion_queue(cq);
         queue.armed = queue.armed.saturating_add(1);
     }
     let result = original(cq, solicited);
-    if process::is(Mode::Stat) {
-        stat::counters().arms.add(1);
+    if settings::is(Mode::Stat) {
+        thread::counters().arms.add(1);
     }
     let what = if solicited == 0 { "any" } else { "solicited" };
     call.end(

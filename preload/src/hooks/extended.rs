@@ -22,11 +22,14 @@ use super::{Call, after};
 use crate::check::{self, Findings};
 use crate::errno::Errno;
 use crate::model::{Building, CompletionQueue, Limits, SharedQueue, model};
+use crate::names::transport_name;
+use crate::operation::Operation;
 use crate::original;
-use crate::process::{self, Busy};
 use crate::registry::{Interned, Map};
-use crate::request::{Operation, Request};
-use crate::trace::{Outcome, Queue, Value, transport_name};
+use crate::request::Request;
+use crate::settings;
+use crate::thread::Busy;
+use crate::trace::{Outcome, Queue, Value};
 
 /// From objects to their originals. Neither has a lock, and both outlive a fork: the
 /// hooks stay in the objects that the child inherits.
@@ -632,7 +635,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
                     take_back(&mut pair, &building.request(), serial);
                 }
             }
-            if process::is(Mode::Check) {
+            if settings::is(Mode::Check) {
                 check::sent(&mut pair, result != 0, &mut found);
             }
             // Its memory serves the next batch.
@@ -656,7 +659,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> (u32, u64) {
     let mut pair = model().pair(qp.cast());
     let number = pair.number;
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         let mut found = Findings::default();
         for building in batch {
             check::send(&pair, &building.request(), &mut found);

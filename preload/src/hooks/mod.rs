@@ -6,16 +6,16 @@ pub mod cm;
 mod data;
 mod extended;
 mod slots;
-mod system;
 pub mod vendor;
 pub mod verbs;
 
 use rdma_verbs_settings::Mode;
 
-use crate::check::stack::Stack;
 use crate::clock;
 use crate::errno::Errno;
-use crate::process::{self, Busy};
+use crate::settings;
+use crate::stack::Stack;
+use crate::thread::{self, Busy};
 use crate::trace::{self, Called, Fields, Outcome};
 
 /// A call that trace writes a line for.
@@ -26,7 +26,7 @@ pub struct Call {
 
 impl Call {
     pub fn begin() -> Self {
-        let from = if process::is(Mode::Trace) {
+        let from = if settings::is(Mode::Trace) {
             clock::now()
         } else {
             0
@@ -40,13 +40,13 @@ impl Call {
     /// Calls one of librdmacm's functions. What these call among themselves gets no
     /// line: the program knows nothing of it.
     pub fn inside<R>(&mut self, call: impl FnOnce() -> R) -> R {
-        let (result, by_another) = process::inside(call);
+        let (result, by_another) = thread::inside(call);
         self.silent = by_another;
         result
     }
 
     pub fn end(&self, name: &str, arguments: Fields<'_>, outcome: Outcome<'_>) {
-        if process::is(Mode::Trace) && !self.silent {
+        if settings::is(Mode::Trace) && !self.silent {
             trace::called(&Called {
                 name,
                 arguments,
@@ -74,7 +74,7 @@ pub fn before(act: impl FnOnce()) {
 
 /// The call stack, where check will want it.
 pub fn stack() -> Stack {
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         Stack::here()
     } else {
         Stack::default()

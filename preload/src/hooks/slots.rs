@@ -13,7 +13,7 @@ use rdma_verbs_bindings::{ibv_context, ibv_context_ops};
 
 use super::data::{counting, full};
 use crate::output::say;
-use crate::process;
+use crate::settings;
 
 /// The operations that are replaced.
 #[derive(Clone, Copy)]
@@ -167,7 +167,7 @@ pub unsafe fn install(context: *mut ibv_context) {
     if hook_sets().any(|(hooks, _)| hooks.poll_cq == now.poll_cq) {
         return;
     }
-    let sets = if process::only_counts() {
+    let sets = if settings::only_counts() {
         &COUNTING
     } else {
         &FULL

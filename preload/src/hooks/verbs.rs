@@ -15,12 +15,16 @@ use rdma_verbs_settings::Mode;
 use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
-use crate::model::{CompletionQueue, Limits, Name, Pair, Region, SharedQueue, is_iwarp, model};
+use crate::model::{
+    CompletionQueue, Limits, Name, Pair, Region, SharedQueue, devices, is_iwarp, model,
+};
+use crate::names::{state_name, transport_name};
 use crate::original;
-use crate::process::{self, Busy};
 use crate::request::Requests;
+use crate::settings;
 use crate::stat;
-use crate::trace::{Outcome, Value, state_name, transport_name};
+use crate::thread::{self, Busy};
+use crate::trace::{Outcome, Value};
 
 /// `struct ibv_mr_init_attr`, newer than the headers that the bindings are made from.
 #[repr(C)]
@@ -64,7 +68,7 @@ unsafe fn opened(context: *mut ibv_context, complete: bool) {
     slots::install(context);
     extended::install(context);
     model().insert_context(context, complete, Name::new(name.to_bytes()));
-    process::hooked();
+    devices::opened();
 }
 
 /// The name in `struct ibv_device`, after two pointers and two numbers.
@@ -145,13 +149,13 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 }
 
 fn check_object(call: &str, kind: &'static str, object: usize) {
-    if process::is(Mode::Check) {
+    if settings::is(Mode::Check) {
         check::object(call, kind, object);
     }
 }
 
 fn died(object: usize, kind: &'static str, result: c_int) {
-    if process::is(Mode::Check) && result == 0 && object != 0 {
+    if settings::is(Mode::Check) && result == 0 && object != 0 {
         model().died(object, kind, stack());
     }
 }
@@ -200,7 +204,7 @@ pub unsafe fn created_region(
     let Some(region) = mr.as_ref() else {
         return;
     };
-    if process::is(Mode::Stat) {
+    if settings::is(Mode::Stat) {
         stat::registered(length.unwrap_or(0));
     }
     let zero_based = access & IBV_ACCESS_ZERO_BASED != 0 && access != u32::MAX;
@@ -430,7 +434,7 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     before(|| {
         if let Some(region) = (!mr.is_null()).then(|| model().region_of(mr)).flatten() {
             model().remove_region(&region, stack());
-            if process::is(Mode::Stat) {
+            if settings::is(Mode::Stat) {
                 stat::deregistered(region.length);
             }
         }
@@ -472,7 +476,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             if has(IBV_REREG_MR_CHANGE_ACCESS) {
                 region.access = access as u32;
             }
-            if process::is(Mode::Stat) {
+            if settings::is(Mode::Stat) {
                 stat::registered_again(before, region.length);
             }
             model().insert_region(region);
@@ -503,7 +507,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             .then(|| model().region_of(mr))
             .flatten();
         if let Some(region) = &known {
-            if process::is(Mode::Check) {
+            if settings::is(Mode::Check) {
                 check::deregister(region);
             }
             // Before the call: the key may be given out again at once.
@@ -515,7 +519,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
         if let Some(region) = known {
             if result != 0 {
                 model().insert_region(region);
-            } else if process::is(Mode::Stat) {
+            } else if settings::is(Mode::Stat) {
                 stat::deregistered(region.length);
             }
         }
@@ -638,7 +642,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     let call = Call::begin();
     before(|| {
         check_object("ibv_destroy_cq", "completion queue", cq as usize);
-        if process::is(Mode::Check) {
+        if settings::is(Mode::Check) {
             let unacknowledged = model()
                 .completions
                 .get(cq as u64)
@@ -673,13 +677,13 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     let call = Call::begin();
     before(|| {
         check_object("ibv_get_cq_event", "completion channel", channel as usize);
-        if process::is(Mode::Check) && !channel.is_null() {
+        if settings::is(Mode::Check) && !channel.is_null() {
             check::wait_begins(channel);
         }
     });
     let result = original::ibv_get_cq_event(channel, cq, context);
     after(|errno| {
-        if process::is(Mode::Check) {
+        if settings::is(Mode::Check) {
             check::wait_ends();
         }
         let queue = if result == 0 {
@@ -688,8 +692,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(
             std::ptr::null_mut()
         };
         if !queue.is_null() {
-            match process::mode() {
-                Some(Mode::Stat) => stat::counters().events.add(1),
+            match settings::mode() {
+                Some(Mode::Stat) => thread::counters().events.add(1),
                 Some(Mode::Check) => {
                     let mut queue = model().completion_queue(queue);
                     queue.armed = queue.armed.saturating_sub(1);
@@ -717,8 +721,8 @@ pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     let call = Call::begin();
     before(|| {
         check_object("ibv_ack_cq_events", "completion queue", cq as usize);
-        match process::mode() {
-            Some(Mode::Stat) => stat::counters().acknowledged.add(events.into()),
+        match settings::mode() {
+            Some(Mode::Stat) => thread::counters().acknowledged.add(events.into()),
             Some(Mode::Check) if !cq.is_null() => {
                 let mut queue = model().completion_queue(cq);
                 queue.unacknowledged = queue.unacknowledged.saturating_sub(events);
@@ -911,7 +915,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         known = model().remove_pair(qp as usize);
         if let Some(pair) = &known {
             number = pair.number;
-            if process::is(Mode::Check) {
+            if settings::is(Mode::Check) {
                 check::destroy_pair(pair);
             }
         }

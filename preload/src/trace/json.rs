@@ -5,10 +5,10 @@ use std::fmt::{Display, Result, Write};
 
 use rdma_verbs_bindings::IBV_WC_SUCCESS;
 
-use super::names::{Address, completion_name, send_flags, status_name};
-use super::{Called, Completed, Fields, Line, Outcome, Posted, Queue, Value, access_name};
-use crate::process;
-use crate::request::Operation;
+use super::{Called, Completed, Fields, Line, Outcome, Posted, Queue, Value};
+use crate::names::{Address, access_name, completion_name, send_flags, status_name};
+use crate::operation::Operation;
+use crate::thread;
 
 /// Text as a JSON string; only what is between the quotes.
 pub struct Escaped<'a>(pub &'a str);
@@ -27,7 +27,7 @@ impl Display for Escaped<'_> {
 }
 
 fn prefix(line: &mut Line, event: &str, at: u64) -> Result {
-    let (process, thread) = process::ids();
+    let (process, thread) = thread::ids();
     write!(
         line,
         "{{\"event\":\"{event}\",\"ns\":{at},\"pid\":{process},\"tid\":{thread}"

@@ -2,7 +2,6 @@
 //! The trace: each event becomes a line. Payload is never read.
 
 mod json;
-mod names;
 mod perfetto;
 mod text;
 
@@ -10,13 +9,11 @@ use std::fmt;
 
 use rdma_verbs_settings::Format;
 
-pub use names::Duration;
-pub use names::{access_name, event_name, state_name, status_name, transport_name};
 pub use perfetto::{Lanes, finish, forget, start};
 
 use crate::output::{self, Buffer};
-use crate::process;
 use crate::request::{Helper, Outstanding, Request};
+use crate::settings;
 use crate::thread;
 
 /// A line of the trace.
@@ -124,7 +121,7 @@ fn emit(write: impl FnOnce(&mut Line)) {
 }
 
 pub fn posted(event: &Posted<'_>) {
-    match process::settings().format {
+    match settings::get().format {
         Format::Text => emit(|line| text::posted(line, event)),
         Format::Json => emit(|line| json::posted(line, event)),
         // Drawn when it completes; a refused one never does.
@@ -137,7 +134,7 @@ pub fn posted(event: &Posted<'_>) {
 }
 
 pub fn completed(event: &Completed<'_>, lanes: Option<&mut Lanes>) {
-    match process::settings().format {
+    match settings::get().format {
         Format::Text => emit(|line| text::completed(line, event)),
         Format::Json => emit(|line| json::completed(line, event)),
         Format::Perfetto => emit(|line| perfetto::completed(line, event, lanes)),
@@ -145,7 +142,7 @@ pub fn completed(event: &Completed<'_>, lanes: Option<&mut Lanes>) {
 }
 
 pub fn called(event: &Called<'_>) {
-    match process::settings().format {
+    match settings::get().format {
         Format::Text => emit(|line| text::called(line, event)),
         Format::Json => emit(|line| json::called(line, event)),
         Format::Perfetto => emit(|line| perfetto::called(line, event)),

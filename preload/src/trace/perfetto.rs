@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use rdma_verbs_bindings::IBV_WC_SUCCESS;
 
 use super::json::{Escaped, fields};
-use super::names::{Code, completion_name, status_name};
 use super::{Called, Completed, Line, Outcome, Posted, Queue, emit};
+use crate::names::{Code, completion_name, status_name};
 use crate::output;
-use crate::process;
+use crate::{settings, thread};
 
 /// A lane for each bit; the last one takes all that find no free lane.
 const LANES: u8 = 31;
@@ -83,11 +83,11 @@ fn start_text(line: &mut Line) {
     if output::length() == Some(0) {
         let _ = line.write_str("[\n");
     }
-    let process = process::number();
+    let process = thread::process();
     let _ = write!(
         line,
         "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{process},\"args\":{{\"name\":\"{}\"}}}}",
-        Escaped(process::name())
+        Escaped(settings::name())
     );
     end(line);
 }
@@ -100,7 +100,7 @@ pub fn forget() {
 /// Closes the array, if no other process has written to the file.
 pub fn finish() {
     if output::length() == Some(WRITTEN.load(Relaxed)) {
-        let process = process::number();
+        let process = thread::process();
         emit(|line| {
             let _ = writeln!(
                 line,
@@ -139,7 +139,7 @@ fn slice(line: &mut Line, event: &Completed<'_>, from: u64, row: u64) -> Result 
     let Some(request) = event.request else {
         return Ok(());
     };
-    let process = process::number();
+    let process = thread::process();
     let bytes = event
         .bytes
         .filter(|_| event.is_receive)
@@ -171,7 +171,7 @@ fn name_row(line: &mut Line, queue: Queue, is_receive: bool, lanes: &mut Lanes, 
     }
     lanes.named |= bit;
     let row = lanes.row(lane);
-    let process = process::number();
+    let process = thread::process();
     let side = match queue {
         Queue::Shared(_) => "",
         Queue::Pair(_) if is_receive => " receive",
@@ -192,7 +192,7 @@ fn name_row(line: &mut Line, queue: Queue, is_receive: bool, lanes: &mut Lanes, 
 }
 
 fn instant(line: &mut Line, at: u64) -> Result {
-    let (process, thread) = process::ids();
+    let (process, thread) = thread::ids();
     write!(
         line,
         "{{\"ph\":\"i\",\"s\":\"t\",\"pid\":{process},\"tid\":{thread}"
@@ -234,7 +234,7 @@ pub fn called(line: &mut Line, event: &Called<'_>) {
 }
 
 fn called_text(line: &mut Line, event: &Called<'_>) -> Result {
-    let (process, thread) = process::ids();
+    let (process, thread) = thread::ids();
     write!(
         line,
         "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"name\":\"{}\"",

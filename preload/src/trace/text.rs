@@ -5,16 +5,19 @@ use std::fmt::{Result, Write};
 
 use rdma_verbs_bindings::{IBV_WC_SUCCESS, ibv_sge};
 
-use super::names::{Address, Code, Duration, completion_name, send_flags, status_name};
-use super::{Called, Completed, Fields, Line, Outcome, Posted, Value, access_name};
+use super::{Called, Completed, Fields, Line, Outcome, Posted, Value};
 use crate::clock;
-use crate::process;
-use crate::request::{Operation, Request};
+use crate::names::{
+    Address, Code, Duration, access_name, completion_name, send_flags, status_name,
+};
+use crate::operation::Operation;
+use crate::request::Request;
+use crate::thread;
 
 fn prefix(line: &mut Line, at: u64) -> Result {
     let (hours, minutes, seconds, micros) = clock::local(at);
     write!(line, "{hours:02}:{minutes:02}:{seconds:02}.{micros:06} ")?;
-    let (process, thread) = process::ids();
+    let (process, thread) = thread::ids();
     if process == thread {
         write!(line, "[{process}] ")
     } else {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library knows about the program's objects.
 
+pub mod devices;
+
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -10,11 +12,11 @@ use rdma_verbs_bindings::{
     ibv_qp_cap, ibv_srq, ibv_transport_type,
 };
 
-use crate::check::stack::Stack;
 use crate::lock::Lock;
 use crate::own_stack;
 use crate::registry::{Entry, Map, Registry};
-use crate::request::{Operation, Request, Requests};
+use crate::request::{Request, Requests};
+use crate::stack::Stack;
 
 /// A device that was opened.
 #[derive(Default)]
@@ -451,21 +453,3 @@ impl Model {
 /// A program that makes and destroys objects for ever must not fill the memory with
 /// them. Most of their addresses come again, and make room.
 const MOST_DEAD: usize = 1 << 14;
-
-/// The operation of a completion that succeeded.
-pub const fn completed_operation(opcode: u32) -> Operation {
-    use rdma_verbs_bindings as b;
-    match opcode {
-        b::IBV_WC_SEND => Operation::Send,
-        b::IBV_WC_RDMA_WRITE => Operation::Write,
-        b::IBV_WC_RDMA_READ => Operation::Read,
-        b::IBV_WC_COMP_SWAP => Operation::CompareSwap,
-        b::IBV_WC_FETCH_ADD => Operation::FetchAdd,
-        b::IBV_WC_BIND_MW => Operation::BindMw,
-        b::IBV_WC_LOCAL_INV => Operation::LocalInv,
-        b::IBV_WC_TSO => Operation::Tso,
-        b::IBV_WC_ATOMIC_WRITE => Operation::AtomicWrite,
-        b::IBV_WC_RECV | b::IBV_WC_RECV_RDMA_WITH_IMM => Operation::Receive,
-        _ => Operation::Other,
-    }
-}

@@ -4,22 +4,22 @@
 
 use std::ffi::{c_int, c_uint};
 
+use super::end;
 use crate::dynamic::Original;
 use crate::errno::Errno;
-use crate::output;
-use crate::process;
+use crate::{output, thread};
 
 // --- the end -------------------------------------------------------------------------------
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn _exit(status: c_int) -> ! {
-    process::exit_now(process::leave(status))
+    end::exit_now(end::leave(status))
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_snake_case)]
 pub extern "C" fn _Exit(status: c_int) -> ! {
-    process::exit_now(process::leave(status))
+    end::exit_now(end::leave(status))
 }
 
 // --- descriptors ---------------------------------------------------------------------------
@@ -100,8 +100,8 @@ pub extern "C" fn closefrom(first: c_int) {
 
 /// What the program wants to have at a number is its own from then on.
 fn make_way(from: c_int, to: c_int) {
-    if from != to {
-        process::make_way(to);
+    if from != to && output::is_at(to) && thread::is_of_this_process() {
+        output::make_way();
     }
 }
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The life of the process: start, fork, signals, end.
+
+mod end;
+mod signals;
+mod system;
+
+use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
+use std::ptr;
+
+use rdma_verbs_settings::{Format, Mode, variable};
+
+use crate::errno::Errno;
+use crate::model::devices;
+use crate::output::{self, say};
+use crate::{check, clock, model, own_stack, settings, stat, thread, trace};
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+}
+
+/// Called by the loader, before `main`.
+extern "C" fn start() {
+    let errno = Errno::now();
+    thread::note_process();
+    clock::start();
+    if let Some(mode) = settings::variable_of(variable::MODE) {
+        start_mode(&mode);
+    }
+    errno.restore();
+}
+
+fn start_mode(mode_name: &str) {
+    let output = settings::variable_of(variable::OUTPUT).map(PathBuf::from);
+    if let Err(error) = output::open(output.as_deref()) {
+        let path = output.unwrap_or_default();
+        if output::open(None).is_ok() {
+            say(format_args!(
+                "cannot write to {}: {error}; nothing is watched",
+                path.display()
+            ));
+        }
+        return;
+    }
+    let Some(mode) = Mode::named(mode_name) else {
+        say(format_args!(
+            "{}={mode_name}: not trace, stat or check",
+            variable::MODE
+        ));
+        return;
+    };
+    settings::read();
+    match mode {
+        Mode::Trace if settings::get().format == Format::Perfetto => trace::start(),
+        Mode::Trace => {}
+        Mode::Stat => {
+            signals::on_signal(libc::SIGUSR1, signals::report_now);
+            signals::on_fatal_signals();
+        }
+        Mode::Check => signals::on_fatal_signals(),
+    }
+    // SAFETY: both functions may be called whenever they are.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        // Of no library, so that it is called last: destructors of libraries may well
+        // deregister and destroy.
+        __cxa_atexit(end::end, ptr::null_mut(), ptr::null_mut());
+        __cxa_at_quick_exit(end::end_quickly, ptr::null_mut());
+    }
+    devices::share_with_children();
+    settings::activate(mode);
+}
+
+/// The child of a fork is a process of its own, with objects of its own.
+extern "C" fn forked() {
+    thread::note_process();
+    let was_in_use = own_stack::forget();
+    thread::forget();
+    devices::forget();
+    end::forget();
+    model::forget();
+    stat::forget();
+    check::forget(was_in_use);
+    if settings::is(Mode::Trace) && settings::get().format == Format::Perfetto {
+        trace::forget();
+        trace::start();
+    }
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
