@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the preload library is.
+//! Finding the preload library.
 
 use std::env;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "librdma_verbs_preload.so";
 
-/// Names the library where it is not in a usual place.
+/// Overrides the path of the library.
 const VARIABLE: &str = "RDMA_VERBS_PRELOAD";
 
-/// The library that belongs to this command: next to it in a build directory, else in
-/// the library directory of its prefix.
+/// The library of this command: next to it in a build directory, otherwise in the
+/// library directory of its prefix.
 pub fn find() -> Result<PathBuf, String> {
     if let Some(path) = env::var_os(VARIABLE) {
         return Ok(path.into());
@@ -22,7 +22,7 @@ pub fn find() -> Result<PathBuf, String> {
     let mut places = vec![directory.to_path_buf()];
     for lib in ["lib", "lib64"].map(|name| prefix.join(name)) {
         places.push(lib.join("rdma_verbs"));
-        // Debian and Ubuntu have a directory for each architecture.
+        // Debian and Ubuntu have one directory per architecture.
         let inner = fs::read_dir(&lib).into_iter().flatten().flatten();
         places.extend(inner.map(|entry| entry.path().join("rdma_verbs")));
     }
@@ -32,7 +32,7 @@ pub fn find() -> Result<PathBuf, String> {
         .find(|path| path.is_file())
         .ok_or_else(|| {
             format!(
-                "{NAME} is not under {}; set {VARIABLE} to its path",
+                "{NAME} not found under {}; set {VARIABLE} to its path",
                 prefix.display()
             )
         })

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rdma-verbs trace|stat|check`: runs a program under the preload library.
 //!
-//! The command sets the environment and becomes the program: exit status, signals,
-//! standard streams and the process number are the program's own.
+//! The command sets the environment and replaces itself with the program: process ID,
+//! exit status, signals and standard streams are the program's own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdma_verbs_settings::{Format, Mode, RULES, open_output, variable};
 
-/// Traces, counts or checks the RDMA verbs of a program that is already compiled.
+/// Traces, counts or checks the RDMA verbs of a compiled program.
 #[derive(Parser)]
 #[command(
     name = "rdma-verbs",
@@ -34,23 +34,23 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Write a line for each verb, in the order they happen.
+    /// Write a line for each request, completion and call, as they happen.
     Trace {
-        /// How the trace is written.
+        /// The format of the trace.
         #[arg(long, value_enum, default_value_t = FormatName::Text)]
         format: FormatName,
         #[command(flatten)]
         common: Common,
     },
-    /// Count, and write a table at the end and at SIGUSR1.
+    /// Count and measure; write a table at the end and on SIGUSR1.
     Stat {
-        /// Read no clock: counts only, at the least cost.
+        /// Do not read the clock: counts only, with the lowest overhead.
         #[arg(long)]
         no_latency: bool,
         #[command(flatten)]
         common: Common,
     },
-    /// Enforce the rules of the manual pages.
+    /// Report violations of the rules in the manual pages.
     Check {
         /// Exit with status 99 if anything was found.
         #[arg(long)]
@@ -65,7 +65,7 @@ enum Action {
 
 #[derive(Args)]
 struct Common {
-    /// Write to FILE, not to standard error.
+    /// Write to FILE instead of standard error.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The program and its arguments.
@@ -75,9 +75,9 @@ struct Common {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum FormatName {
-    /// A line for people.
+    /// Lines of text.
     Text,
-    /// A JSON object on each line.
+    /// One JSON object per line.
     Json,
     /// A timeline for ui.perfetto.dev or chrome tracing.
     Perfetto,
@@ -101,7 +101,7 @@ fn rule_names() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
-/// Exit statuses of programs that run another one, as env(1) has them.
+/// Exit statuses of a program that runs another, as in env(1).
 const STATUS_FAILED: u8 = 125;
 const STATUS_CANNOT_RUN: u8 = 126;
 const STATUS_NOT_FOUND: u8 = 127;
@@ -193,7 +193,7 @@ fn settings(action: Action) -> (Mode, Vec<Variable>, Common) {
     }
 }
 
-/// The library before what is preloaded already.
+/// The library, before what is already preloaded.
 fn preload(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

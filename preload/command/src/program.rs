@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that a preloaded library does not reach.
+//! Programs that a library cannot be preloaded into.
 
 use std::env;
 use std::ffi::{CString, OsStr};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const SET_ID: u32 = 0o6000;
 const PT_INTERP: u32 = 3;
 
-/// Why a program will not be watched, if that can be told beforehand.
+/// Why a program cannot be observed, if that is known in advance.
 pub fn out_of_reach(name: &OsStr) -> Option<&'static str> {
     let path = find(name)?;
     let mut file = File::open(&path).ok()?;
@@ -21,16 +21,16 @@ pub fn out_of_reach(name: &OsStr) -> Option<&'static str> {
     file.by_ref().take(4096).read_to_end(&mut head).ok()?;
     if about.mode() & SET_ID != 0 && about.uid() != effective_user() {
         return Some(
-            "set-user-ID or set-group-ID: the loader preloads nothing, and nothing will be seen",
+            "set-user-ID or set-group-ID: nothing can be preloaded, so nothing will be observed",
         );
     }
     if has_capabilities(&path) && effective_user() != 0 {
         return Some(
-            "has file capabilities: the loader preloads nothing, and nothing will be seen",
+            "has file capabilities: nothing can be preloaded, so nothing will be observed",
         );
     }
     (is_static(&head) == Some(true))
-        .then_some("statically linked: a library cannot be preloaded, and nothing will be seen")
+        .then_some("statically linked: nothing can be preloaded, so nothing will be observed")
 }
 
 fn has_capabilities(path: &Path) -> bool {
@@ -62,8 +62,8 @@ fn find(name: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Whether an ELF file names no loader. `None` for what is no such file, or has its
-/// program headers too far off.
+/// Whether an ELF file names no loader. `None` if it is not an ELF file, or its program
+/// headers are beyond `head`.
 fn is_static(head: &[u8]) -> Option<bool> {
     let bytes = |at: usize, count: usize| head.get(at..at.checked_add(count)?);
     let number = |at: usize| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));

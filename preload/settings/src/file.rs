@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening of output files.
+//! Opening output files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file to append output to; creates it where it is missing.
+/// Opens a file to append output to, creating it if necessary.
 ///
-/// The program that is watched may run with more rights than the one who named the
-/// file. So nothing is written through a symbolic link, nor to a file that has a
-/// second name or belongs to someone else. Pipes and terminals are fine.
+/// The observed program may run with more rights than the user who named the file. So
+/// nothing is written through a symbolic link, or to a file that has other hard links or
+/// belongs to another user. Pipes and terminals are fine.
 ///
 /// # Errors
-/// The error of the system, or one that says what is wrong with the file.
+/// The system's error, or one that tells what is wrong with the file.
 pub fn open_output(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .append(true)
@@ -30,7 +30,7 @@ pub fn open_output(path: &Path) -> Result<File> {
         return Err(Error::other("not a regular file"));
     }
     if about.nlink() != 1 {
-        return Err(Error::other("the file has another name (a hard link)"));
+        return Err(Error::other("the file has more than one hard link"));
     }
     // SAFETY: no preconditions.
     if about.uid() != unsafe { libc::geteuid() } {

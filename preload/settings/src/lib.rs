@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the `rdma-verbs` command and the preload library have to agree on: the
+//! What the `rdma-verbs` command and the preload library must agree on: the
 //! environment variables, the modes and formats, the rules, and how an output file
 //! is opened.
 
@@ -15,22 +15,22 @@ pub use rule::{RULES, Rule, RuleSet};
 pub mod variable {
     /// `trace`, `stat` or `check`.
     pub const MODE: &str = "RDMA_VERBS_MODE";
-    /// A file that the output is appended to; standard error where it is not set.
+    /// A file to append the output to; standard error if not set.
     pub const OUTPUT: &str = "RDMA_VERBS_OUTPUT";
     /// `text`, `json` or `perfetto`.
     pub const FORMAT: &str = "RDMA_VERBS_FORMAT";
     /// `0`: stat reads no clock.
     pub const LATENCY: &str = "RDMA_VERBS_LATENCY";
-    /// `1`: a program in which check found something exits with status 99.
+    /// `1`: the program exits with status 99 if check found something.
     pub const FAIL: &str = "RDMA_VERBS_FAIL";
     /// Rules that check does not report, separated by commas.
     pub const SUPPRESS: &str = "RDMA_VERBS_SUPPRESS";
-    /// The process that the command became. Only this one says that nothing was
-    /// hooked: its helpers, such as a shell's, have no reason to use RDMA.
+    /// The process that the command became. Only this one reports that nothing was
+    /// hooked: programs that it starts may have no reason to use RDMA.
     pub const MAIN: &str = "RDMA_VERBS_MAIN";
 }
 
-/// The exit status of a program in which check found something.
+/// The exit status if check found something and `FAIL` is set.
 pub const STATUS_FOUND: i32 = 99;
 
 /// What the preload library does.
@@ -67,11 +67,11 @@ impl Mode {
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line for people.
+    /// Lines of text.
     Text,
-    /// A JSON object on each line.
+    /// One JSON object per line.
     Json,
-    /// The trace event format, which Perfetto and chrome tracing open.
+    /// The trace event format of Perfetto and chrome tracing.
     Perfetto,
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules that check enforces.
 
-/// A rule: its name never changes, since users suppress it by that name.
+/// A rule. Its name never changes, since users suppress it by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// A local buffer is not inside a live registration of its key and domain.
+    /// A local buffer is not inside a live registration of its key and protection domain.
     LocalBuffer,
     /// The registration of a local buffer lacks local write access.
     LocalAccess,
-    /// A local buffer has no key, and its request is not inline.
+    /// A local buffer has lkey 0 and its request is not inline.
     NoKey,
-    /// Inline data longer than the queue pair allows.
+    /// More inline data than the queue pair allows.
     InlineSize,
-    /// More buffers in a request than the queue allows.
+    /// More scatter/gather entries in a request than the queue allows.
     SgeCount,
-    /// An operation, or a flag of it, that the queue pair's type does not have.
+    /// An operation, or a flag of it, that the queue pair's type does not support.
     Opcode,
     /// A request before the queue pair is ready for it.
     NotConnected,
@@ -23,7 +23,7 @@ pub enum Rule {
     DeregInUse,
     /// A queue pair is destroyed while signaled requests are outstanding.
     QpInUse,
-    /// The send queue is full, and nobody polls for its completions.
+    /// The send queue is full, and its completion queue is not polled.
     SendQueueFull,
     /// The send queue is full of requests that no completion will ever retire.
     UnsignaledRun,
@@ -33,7 +33,7 @@ pub enum Rule {
     UnackedEvents,
     /// A wait for an event of completion queues that are not armed.
     MissingArm,
-    /// A NULL pointer where an object has to be.
+    /// A NULL pointer where an object is required.
     NullObject,
     /// An object is used or destroyed after it was destroyed.
     Destroyed,
@@ -87,7 +87,7 @@ impl Rule {
         }
     }
 
-    /// The manual page that states it.
+    /// The manual page that states the rule.
     #[must_use]
     pub const fn page(self) -> &'static str {
         match self {
@@ -106,12 +106,12 @@ impl Rule {
         }
     }
 
-    /// How to mend it, in general; a finding may know better.
+    /// How to fix it, in general; a finding may have more specific advice.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
             Self::LocalBuffer => {
-                "register the whole buffer in the protection domain of the queue, keep it registered until the request has completed, and pass its lkey"
+                "register the whole buffer in the queue's protection domain, keep it registered until the request has completed, and pass its lkey"
             }
             Self::LocalAccess => {
                 "register with IBV_ACCESS_LOCAL_WRITE: receives, RDMA reads and atomics write to local memory"
@@ -120,36 +120,36 @@ impl Rule {
                 "register the buffer and pass its lkey, or post the request with IBV_SEND_INLINE"
             }
             Self::InlineSize => {
-                "ask for more max_inline_data when the queue pair is created, or post without IBV_SEND_INLINE from registered memory"
+                "create the queue pair with a larger max_inline_data, or post registered memory without IBV_SEND_INLINE"
             }
             Self::SgeCount => {
-                "ask for more max_send_sge or max_recv_sge when the queue is created, or split the request"
+                "create the queue with a larger max_send_sge or max_recv_sge, or split the request"
             }
             Self::Opcode => "use an operation that the queue pair's type supports",
             Self::NotConnected => {
-                "wait for the connection (RDMA_CM_EVENT_ESTABLISHED, or the RTS state) before sending; receives may be posted from the INIT state on"
+                "send only once connected (RDMA_CM_EVENT_ESTABLISHED, or the RTS state); receives may be posted from the INIT state on"
             }
             Self::DeregInUse => {
-                "take the completions of all requests that use the region first, or move the queue pair to the error state and take the flushed ones"
+                "first take the completions of all requests that use the region, or move the queue pair to the error state and take the flushed ones"
             }
             Self::QpInUse => {
-                "take the completions first: without them nobody knows whether the requests were carried out"
+                "take the completions first: without them it is unknown whether the requests were executed"
             }
             Self::SendQueueFull => {
-                "poll the send completion queue; each completion frees its request and the unsignaled ones before it"
+                "poll the send completion queue: each completion frees its request and the unsignaled ones before it"
             }
             Self::UnsignaledRun => {
-                "post a request with IBV_SEND_SIGNALED at least once per depth of the send queue, and take its completion"
+                "post at least one request with IBV_SEND_SIGNALED per depth of the send queue, and take its completion"
             }
             Self::CompletionError => "see the likely causes",
             Self::UnackedEvents => {
-                "call ibv_ack_cq_events for each event that ibv_get_cq_event returned; ibv_destroy_cq waits for that for ever"
+                "call ibv_ack_cq_events for each event returned by ibv_get_cq_event; ibv_destroy_cq waits for that forever"
             }
             Self::MissingArm => {
                 "after each event: call ibv_req_notify_cq, then poll until the queue is empty, then wait"
             }
-            Self::NullObject => "check what the call that creates the object returned",
-            Self::Destroyed => "forget the pointer when the object is destroyed",
+            Self::NullObject => "check the return value of the call that creates the object",
+            Self::Destroyed => "clear the pointer when the object is destroyed",
             Self::LeakedRegion => "call ibv_dereg_mr, or rdma_dereg_mr, before the program ends",
         }
     }
@@ -164,8 +164,7 @@ impl Rule {
 pub struct RuleSet(u32);
 
 impl RuleSet {
-    /// The rules that a list of names separated by commas names, or the first name
-    /// that is none.
+    /// The rules in a comma-separated list of names.
     ///
     /// # Errors
     /// The first name that is no rule.
@@ -182,7 +181,7 @@ impl RuleSet {
         Ok(set)
     }
 
-    /// The same as bits, to keep it in an atomic.
+    /// The set as bits, for an atomic.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
