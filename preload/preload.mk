@@ -34,7 +34,7 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual)
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual ends stack)
 
 tests: preload $(PRELOAD_TESTS)
 
@@ -64,6 +64,10 @@ build/c-tests/preload/cost: c-tests/preload/cost.c build/c-tests/preload/fake/li
 build/c-tests/preload/unusual: c-tests/preload/unusual.c build/c-tests/preload/fake/libibverbs.so.1 \
 		build/c-tests/preload/fake/libmlx5.so.1
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-rpath,'$$ORIGIN/fake'
+
+build/c-tests/preload/ends build/c-tests/preload/stack: build/c-tests/preload/%: c-tests/preload/%.c \
+		build/c-tests/preload/fake/libibverbs.so.1
+	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-z,now -Wl,-rpath,'$$ORIGIN/fake'
 
 build/c-tests/preload/direct: c-tests/preload/direct.c build/c-tests/preload/fake/libmlx5.so.1
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'

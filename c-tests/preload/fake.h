@@ -9,6 +9,8 @@
 const struct ibv_context_ops *fake_ops(void);
 /* An event of a queue becomes readable from the channel that was made last. */
 void fake_event(struct ibv_cq *cq);
+/* Whether a thread is in ibv_get_cq_event. */
+int fake_waits(void);
 /* The library deregisters it when the process ends. */
 void fake_dereg_at_exit(struct ibv_mr *mr);
 

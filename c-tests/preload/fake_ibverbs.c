@@ -145,19 +145,47 @@ static void __attribute__((destructor)) clean_up(void)
 		ibv_dereg_mr(last_mr);
 }
 
-#undef ibv_reg_mr
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+static struct ibv_mr *new_region(struct ibv_pd *pd, void *addr, size_t length)
 {
 	static uint32_t key = 0x100;
 	struct ibv_mr *mr = calloc(1, sizeof(*mr));
 
-	(void)access;
 	mr->context = pd->context;
 	mr->pd = pd;
 	mr->addr = addr;
 	mr->length = length;
 	mr->lkey = mr->rkey = key++;
 	return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	(void)access;
+	return new_region(pd, addr, length);
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	(void)pd;
+	(void)access;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->addr = addr;
+		mr->length = length;
+	}
+	return 0;
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	(void)handle;
+	return new_region(pd, NULL, 0);
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	free(mr);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
@@ -169,6 +197,12 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 /* Each byte in the pipe is an event of the queue that fake_event named last. */
 static int event_pipe[2];
 static struct ibv_cq *event_cq;
+static volatile int waits;
+
+int fake_waits(void)
+{
+	return waits;
+}
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -191,8 +225,12 @@ void fake_event(struct ibv_cq *cq)
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
 {
 	char byte;
+	ssize_t got;
 
-	if (read(channel->fd, &byte, 1) != 1)
+	waits = 1;
+	got = read(channel->fd, &byte, 1);
+	waits = 0;
+	if (got != 1)
 		return -1;
 	*cq = event_cq;
 	*context = event_cq->cq_context;

@@ -9,12 +9,15 @@
 #include "fake.h"
 #include "fake_mlx5.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,6 +193,51 @@ static void armed_ahead(void)
 	close_all();
 }
 
+static void wait_not(void)
+{
+	struct ibv_cq *which;
+	void *of;
+
+	require(fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0, "fcntl");
+	for (int i = 0; i < 2000; i++)
+		require(ibv_get_cq_event(channel, &which, &of) && errno == EAGAIN, "no event");
+}
+
+/* Whether there is an event is asked without waiting. That starts no thread. */
+static void asks_for_events(void)
+{
+	struct stat tasks;
+
+	open_all(IBV_TRANSPORT_IB);
+	wait_not();
+	/* Two links, and one for each thread. */
+	require(!stat("/proc/self/task", &tasks) && tasks.st_nlink == 3, "threads");
+	close_all();
+}
+
+static void *arm_later(void *nothing)
+{
+	while (!fake_waits())
+		usleep(1000);
+	/* Longer than anybody could think that it hangs. */
+	usleep(1200000);
+	require(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
+	fake_event(cq);
+	return nothing;
+}
+
+/* One thread waits before another one arms the queue. */
+static void armed_by_another(void)
+{
+	pthread_t thread;
+
+	open_all(IBV_TRANSPORT_IB);
+	require(!pthread_create(&thread, NULL, arm_later, NULL), "pthread_create");
+	get_event();
+	pthread_join(thread, NULL);
+	close_all();
+}
+
 /* The alternate signal stack is of the usual size, with nothing below it. */
 static void small_signal_stack(void)
 {
@@ -326,6 +374,8 @@ static const struct {
 	{ "direct-polling", direct_polling },
 	{ "providers-objects", providers_objects },
 	{ "armed-ahead", armed_ahead },
+	{ "armed-by-another", armed_by_another },
+	{ "asks-for-events", asks_for_events },
 	{ "forks-among-threads", forks_among_threads },
 	{ "exits-in-a-handler", exits_in_a_handler },
 	{ "small-signal-stack", small_signal_stack },

@@ -22,6 +22,7 @@ use crate::{settings, thread};
 /// # Safety
 /// `channel` points to a completion channel.
 pub unsafe fn begins(channel: *mut ibv_comp_channel) {
+    thread::ids();
     let own = thread::own();
     own.waits_since.store(clock::now(), Relaxed);
     own.waits_for.store(channel as usize, Relaxed);
