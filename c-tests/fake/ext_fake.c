@@ -99,8 +99,10 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 		abort();
 	pthread_mutex_lock(&queue->lock);
 	queue->arms++;
-	queue->armed = 1;
+	queue->armed = !queue->stale;
 	pthread_mutex_unlock(&queue->lock);
+	if (queue->stale)
+		ext_raise(queue, queue);
 	return 0;
 }
 

@@ -35,6 +35,7 @@ struct ext_cq {
 	struct ibv_wc wc[EXT_DEPTH];
 	unsigned int added, taken;
 	int armed;
+	int stale;	/* each arming raises an event at once, with no completion behind it */
 	int polls, arms;	/* calls */
 	int poll_result;	/* what a poll returns instead, if it is not 0 */
 	int largest_poll;	/* the most entries that were asked for at once */

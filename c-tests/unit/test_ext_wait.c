@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Waiting with a time-out: what comes back, how soon, and in which state the queue is. */
+#define _GNU_SOURCE 1
 #include "../fake/ext_fake.h"
 #include "../lib/clock.h"
 
@@ -402,7 +403,7 @@ static void loses_and_duplicates_nothing(void **state)
 	assert_int_equal(side->queue->events, side->queue->acknowledged);
 }
 
-/* --- two threads at one queue --------------------------------------------------------------- */
+/* --- several threads at one queue ----------------------------------------------------------- */
 
 static atomic_uchar seen[WAITS / 10];
 static atomic_int faults;
@@ -423,18 +424,29 @@ static void *take_until_stopped(void *unused)
 	return unused;
 }
 
-/* With a channel that does not block, as the manual says. */
-static void two_threads(void **state)
+enum { MOST_THREADS = 8, GIVE_UP_SECONDS = 10 };
+
+/* The thread has come to its end, or the test fails. */
+static void join_in_time(pthread_t thread)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += GIVE_UP_SECONDS;
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &limit), 0);
+}
+
+/* On a channel that blocks, and on one that does not. */
+static void share_completions(int flags)
 {
 	int fd = side->queue->channel.fd;
-	pthread_t threads[2];
+	pthread_t threads[MOST_THREADS];
 
-	(void)state;
 	atomic_store(&stop, 0);
 	atomic_store(&faults, 0);
 	memset((void *)seen, 0, sizeof(seen));
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	for (int i = 0; i < 2; i++)
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | flags);
+	for (int i = 0; i < MOST_THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, take_until_stopped, NULL), 0);
 	for (uint64_t i = 0; i < COUNT(seen); i++) {
 		while (ext_waiting(side->queue) > EXT_DEPTH / 2)
@@ -444,11 +456,95 @@ static void two_threads(void **state)
 	while (ext_waiting(side->queue))
 		usleep(100);
 	atomic_store(&stop, 1);
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
+	for (int i = 0; i < MOST_THREADS; i++)
+		join_in_time(threads[i]);
 	assert_int_equal(atomic_load(&faults), 0);
 	for (size_t i = 0; i < COUNT(seen); i++)
 		assert_int_equal(atomic_load(&seen[i]), 1);
+}
+
+static void threads_share_a_channel(void **state)
+{
+	(void)state;
+	share_completions(0);
+}
+
+static void threads_share_a_channel_that_does_not_block(void **state)
+{
+	(void)state;
+	share_completions(O_NONBLOCK);
+}
+
+static void *take_one(void *wr_id)
+{
+	struct ibv_wc wc = { .wr_id = UINT64_MAX };
+
+	if (side->one(&ext.id, &wc, -1) != 1)
+		atomic_fetch_add(&faults, 1);
+	*(uint64_t *)wr_id = wc.wr_id;
+	return NULL;
+}
+
+/* So many wait without a time-out; as many completions come at once, with one event. */
+static void none_sleeps_beside_a_completion(void **state)
+{
+	(void)state;
+	atomic_store(&faults, 0);
+	for (int round = 0; round < 300; round++) {
+		int n = 2 << round % 3;
+		pthread_t threads[MOST_THREADS];
+		uint64_t taken[MOST_THREADS], sum = 0;
+
+		for (int i = 0; i < n; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, take_one, &taken[i]), 0);
+		usleep((useconds_t)(round % 8) * 100);
+		for (uint64_t i = 0; i < (uint64_t)n; i++)
+			ext_complete(side->queue, 1ULL << i, IBV_WC_SUCCESS);
+		for (int i = 0; i < n; i++) {
+			join_in_time(threads[i]);
+			sum += taken[i];
+		}
+		assert_int_equal(sum, (1ULL << n) - 1);
+	}
+	assert_int_equal(atomic_load(&faults), 0);
+}
+
+/* A thread may be cancelled while it waits. */
+static void another_takes_the_place_of_one_that_is_gone(void **state)
+{
+	pthread_t gone, next;
+	uint64_t nothing, taken;
+
+	(void)state;
+	atomic_store(&faults, 0);
+	assert_int_equal(pthread_create(&gone, NULL, take_one, &nothing), 0);
+	usleep(20000);
+	assert_int_equal(pthread_cancel(gone), 0);
+	join_in_time(gone);
+	assert_int_equal(pthread_create(&next, NULL, take_one, &taken), 0);
+	usleep(20000);
+	ext_complete(side->queue, 7, IBV_WC_SUCCESS);
+	join_in_time(next);
+	assert_int_equal(taken, 7);
+	assert_int_equal(atomic_load(&faults), 0);
+}
+
+/* As if another thread took each completion, and left its event. */
+static void stale_events_do_not_prolong_a_wait(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	side->queue->stale = 1;
+	alarm(GIVE_UP_SECONDS);	/* it would never end */
+	assert_int_equal(side->one(&ext.id, &wc, 0), 0);
+	assert_int_equal(side->one(&ext.id, &wc, 20), 0);
+	alarm(0);
+	side->queue->stale = 0;
+	/* What is left of them does not stand in the way either. */
+	ext_complete(side->queue, 3, IBV_WC_SUCCESS);
+	assert_int_equal(side->one(&ext.id, &wc, 0), 1);
+	assert_int_equal(wc.wr_id, 3);
 }
 
 #define BOTH(test) \
@@ -475,7 +571,11 @@ int main(void)
 		BOTH(nonblocking_channel),
 		BOTH(blocking_channel),
 		BOTH(loses_and_duplicates_nothing),
-		BOTH(two_threads),
+		BOTH(threads_share_a_channel),
+		BOTH(threads_share_a_channel_that_does_not_block),
+		BOTH(none_sleeps_beside_a_completion),
+		BOTH(another_takes_the_place_of_one_that_is_gone),
+		BOTH(stale_events_do_not_prolong_a_wait),
 	};
 
 	alarm(LIMIT_SECONDS);

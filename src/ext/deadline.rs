@@ -43,6 +43,14 @@ impl Deadline {
         self.nanoseconds().map(duration)
     }
 
+    /// The time that remains, but no more than that.
+    pub fn remaining_within(&mut self, limit_ns: i64) -> timespec {
+        duration(
+            self.nanoseconds()
+                .map_or(limit_ns, |left| left.min(limit_ns)),
+        )
+    }
+
     /// Lets the time start, if it has not.
     pub fn start(&mut self) {
         self.nanoseconds();

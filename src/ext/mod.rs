@@ -3,8 +3,8 @@
 //!
 //! [`ffi`] holds the exported functions, and their documentation becomes the header
 //! `<rdma/rdma_verbs_ext.h>`. What the crate's documentation says of pointers and errno
-//! holds here too. Of state there is one counter, from which requests that the library
-//! posts on its own account get their identity.
+//! holds here too. Of state there is a counter, from which requests that the library posts
+//! on its own account get their identity, and whose turn it is to wait at each channel.
 
 pub mod ffi;
 pub(crate) mod status;
@@ -16,4 +16,5 @@ mod limits;
 mod operation;
 mod own_request;
 mod transfer;
+mod turn;
 mod waiting;

@@ -8,6 +8,7 @@ use libc::{EAGAIN, pollfd};
 use rdma_verbs_bindings::{ibv_comp_channel, ibv_cq, ibv_wc, rdma_cm_id};
 
 use super::deadline::Deadline;
+use super::turn::Turn;
 use crate::completion::{Side, arm, poll, wait};
 use crate::errno::{Failure, Name, not_null, undisturbed};
 
@@ -114,6 +115,9 @@ impl Queue {
         wc: *mut ibv_wc,
         deadline: &mut Deadline,
     ) -> Result<c_int, Failure> {
+        /// Events that come without end, each of them stale, must not prolong the wait.
+        const AFTER_THE_END: c_int = 64;
+        let mut late_events = 0;
         loop {
             // SAFETY: as the caller promises.
             unsafe {
@@ -122,10 +126,14 @@ impl Queue {
                     arm(self.cq)?;
                     found = self.poll(entries, wc)?;
                 }
-                if found != 0 {
+                if found != 0 || late_events == AFTER_THE_END {
                     return Ok(found);
                 }
-                if !self.event_before(deadline)? && deadline.expire() {
+                if self.event_before(deadline)? {
+                    if deadline.has_passed() {
+                        late_events = late_events.saturating_add(1);
+                    }
+                } else if deadline.expire() {
                     return Ok(0);
                 }
             }
@@ -190,7 +198,11 @@ impl Queue {
         let channel = self.channel()?;
         // SAFETY: the channel is valid.
         unsafe {
-            if !readable_before((*channel).fd, deadline)? {
+            let fd = (*channel).fd;
+            let Some(_turn) = Turn::take(fd, deadline)? else {
+                return Ok(!deadline.has_passed());
+            };
+            if !readable_before(fd, deadline)? {
                 return Ok(false);
             }
             match wait(self.cq, channel) {
