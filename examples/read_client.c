@@ -2,32 +2,33 @@
 /*
  * read_client [--wrong-rkey] ADDRESS PORT
  *
- * Reads the memory that read_server offers and verifies it. The exit status is 0 only
- * if every byte is correct. --wrong-rkey uses a key that the server did not send, to
- * show how that fails.
+ * Fetches the memory that read_server offers by RDMA read and verifies it.
+ * Exit status 0 only if every byte is as the server made it. --wrong-rkey reads
+ * with a key that the server did not give, to show how that ends.
  */
 #define _DEFAULT_SOURCE 1
+#include <fcntl.h>
 #include <stdbool.h>
 #include <time.h>
 
 #include "common.h"
 
 #define MESSAGES	2	/* region, checksum */
-#define READ_DEPTH	16	/* maximum reads in flight */
+#define READ_DEPTH	16	/* reads that may be in flight */
 
 struct inbox {
 	struct region_msg region;
 	struct checksum_msg checksum;
 };
 
-/* The server's memory, from its message. */
+/* The server's memory, as its message tells it. */
 struct region {
 	uint64_t addr;
 	uint64_t length;
 	uint32_t rkey;
 };
 
-/* Everything that must be released; NULL until it exists. */
+/* All that has to be given back, NULL where there is nothing yet. */
 struct client {
 	struct rdma_addrinfo *address;
 	struct rdma_cm_id *id;
@@ -40,8 +41,9 @@ struct client {
 };
 
 /*
- * rdma_create_ep resolves address and route and creates a queue pair with its two
- * completion queues, which have one entry per request that can be outstanding.
+ * rdma_create_ep resolves address and route and makes a queue pair with its
+ * two completion queues: one entry for each work request that can be
+ * outstanding.
  */
 static int open_endpoint(struct client *c, const char *address,
 			 const char *port)
@@ -65,9 +67,9 @@ static int open_endpoint(struct client *c, const char *address,
 }
 
 /*
- * A message that finds no receive posted is rejected, and the sender may give up. So
- * post the receives before the server can send anything, that is, before
- * rdma_connect. They are consumed in the order of posting.
+ * A message that finds no receive waiting is refused, and the sender may give
+ * up. So the receives are posted before the server can send anything,
+ * that is, before rdma_connect. They are used up in the order of posting.
  */
 static int post_receives(struct client *c)
 {
@@ -84,6 +86,12 @@ static int post_receives(struct client *c)
 	return 0;
 }
 
+/* So that a helper that finds no completion says EAGAIN, and does not wait. */
+static int unblock(struct ibv_comp_channel *channel)
+{
+	return fcntl(channel->fd, F_SETFL, O_NONBLOCK) ? failed_errno("fcntl") : 0;
+}
+
 static int connect_server(struct client *c)
 {
 	struct rdma_conn_param param = read_param();
@@ -92,15 +100,20 @@ static int connect_server(struct client *c)
 	if (rdma_connect(c->id, &param))
 		return failed_errno("rdma_connect");
 	c->connected = true;
-	return 0;
+	return unblock(c->id->send_cq_channel) || unblock(c->id->recv_cq_channel);
 }
 
 static int receive(struct client *c, const char *what, size_t length)
 {
 	struct ibv_wc wc;
 
-	if (rdma_get_recv_comp(c->id, &wc) < 0)
-		return failed_errno("rdma_get_recv_comp");
+	/* One that says EAGAIN has armed the queue: the next completion raises an event. */
+	while (rdma_get_recv_comp(c->id, &wc) < 0) {
+		if (errno != EAGAIN)
+			return failed_errno("rdma_get_recv_comp");
+		if (await_readable(c->id, c->id->recv_cq_channel->fd))
+			return -1;
+	}
 	if (succeeded(what, &wc))
 		return -1;
 	if (wc.byte_len != length)
@@ -128,9 +141,9 @@ static int receive_messages(struct client *c)
 }
 
 /*
- * The device writes the data to local memory, which needs local write access. On
- * iWARP the response to a read arrives as a write by the peer, so the memory must
- * allow remote writes.
+ * The device writes what it reads from the server into local memory, which
+ * local write access allows. On iWARP the answer to a read comes as a write
+ * of the peer, so the memory must be open to remote writes.
  */
 static int register_sink(struct client *c)
 {
@@ -153,7 +166,7 @@ static int make_buffer(struct client *c)
 	return register_sink(c);
 }
 
-/* Posts the read of piece `index` of the region. */
+/* Read number `index` of those that make up the region. */
 static int post_read(struct client *c, uint64_t index, uint64_t piece)
 {
 	uint64_t offset = index * piece;
@@ -171,15 +184,19 @@ static int await_read(struct client *c)
 {
 	struct ibv_wc wc;
 
-	if (rdma_get_send_comp(c->id, &wc) < 0)
-		return failed_errno("rdma_get_send_comp");
+	while (rdma_get_send_comp(c->id, &wc) < 0) {
+		if (errno != EAGAIN)
+			return failed_errno("rdma_get_send_comp");
+		if (await_readable(c->id, c->id->send_cq_channel->fd))
+			return -1;
+	}
 	return succeeded("RDMA read", &wc);
 }
 
 /*
- * Keeps the send queue filled, so that the next read is in flight while one
- * completes, but never posts more than it holds: a slot is free again only when the
- * completion of its read has been taken.
+ * Keep the send queue filled, so that the next read is under way while one
+ * completes, but never post more than it holds: a place is free again only
+ * when the completion of the read that had it has been taken.
  */
 static int read_pieces(struct client *c, uint64_t piece, uint64_t reads)
 {
@@ -203,7 +220,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* A port limits the message size; longer transfers take several reads. */
+/* A port has a largest message; what is longer takes several reads. */
 static int read_region(struct client *c)
 {
 	struct ibv_port_attr port;
@@ -259,9 +276,9 @@ static int fetch(struct client *c, const char *address, const char *port,
 }
 
 /*
- * In reverse order: first the connection, so that no device accesses the memory any
- * more, then the registrations, then the objects they belong to. rdma_disconnect waits
- * for an event that occurs only if there was a connection.
+ * Backwards: first the connection, so that no device is at work on the
+ * memory, then the registrations, then what they were made with.
+ * rdma_disconnect waits for an event that comes only if there was a connection.
  */
 static int release(struct client *c)
 {

@@ -2,9 +2,10 @@
 /*
  * read_server ADDRESS [SIZE]
  *
- * Offers SIZE bytes of pseudo-random data (default 1M) to one client, which reads
- * them with RDMA reads, without involving this process. ADDRESS is an IP address
- * of the RDMA device to use. The system chooses the port, which is printed.
+ * Offers SIZE bytes of pseudo-random data (default 1M) to one client, which
+ * fetches them by RDMA read: the data leaves this memory without any help of
+ * this process. ADDRESS is an IP address of the RDMA device to use. The port is
+ * chosen by the system and printed.
  */
 #define _DEFAULT_SOURCE 1
 #include <ctype.h>
@@ -14,14 +15,14 @@
 #include "common.h"
 
 #define DEFAULT_SIZE	"1M"
-#define SEND_DEPTH	2	/* both messages can be in flight */
+#define SEND_DEPTH	2	/* both messages can be on their way at once */
 
 struct outbox {
 	struct region_msg region;
 	struct checksum_msg checksum;
 };
 
-/* Everything that must be released; NULL until it exists. */
+/* All that has to be given back, NULL where there is nothing yet. */
 struct server {
 	size_t length;
 	void *data;
@@ -35,7 +36,7 @@ struct server {
 	struct ibv_mr *outbox_mr;
 };
 
-/* The factor of a suffix K, M or G; 0 if it is invalid. */
+/* The factor that a suffix stands for; 0 if it is none of K, M, G. */
 static unsigned long long unit(const char *suffix)
 {
 	if (!*suffix)
@@ -61,7 +62,7 @@ static size_t parse_size(const char *text)
 	char *suffix;
 
 	if (!isdigit((unsigned char)*text))
-		return 0;	/* strtoull accepts blanks and signs */
+		return 0;	/* strtoull would take blanks and signs */
 	errno = 0;
 	count = strtoull(text, &suffix, 10);
 	factor = unit(suffix);
@@ -111,8 +112,8 @@ static int make_data(struct server *s)
 }
 
 /*
- * rdma_get_request creates the client's queue pair and completion queues with
- * these attributes.
+ * The attributes given here are those of the queue pair that
+ * rdma_get_request makes for the client, with its completion queues.
  */
 static int open_listener(struct server *s, const char *address)
 {
@@ -139,9 +140,9 @@ static int open_listener(struct server *s, const char *address)
 }
 
 /*
- * A device can only access registered memory: registration pins the pages and
- * creates the keys. rdma_reg_read grants the peer read access only; rdma_reg_msgs
- * grants it none.
+ * Memory has to be registered before a device may touch it: that pins the
+ * pages and yields the keys. rdma_reg_read lets the peer read the region, and
+ * no more; rdma_reg_msgs gives the peer no access at all.
  */
 static int register_memory(struct server *s)
 {
@@ -174,8 +175,8 @@ static int accept_client(struct server *s)
 }
 
 /*
- * The message must not change until its completion: the device may read it at any
- * time before.
+ * The message must stay as it is until its completion: the device may read
+ * it at any time before.
  */
 static int send_message(struct server *s, const char *what, void *message,
 			size_t length)
@@ -190,7 +191,7 @@ static int send_message(struct server *s, const char *what, void *message,
 	return succeeded(what, &wc);
 }
 
-/* The checksum is sent separately, not read from the memory it covers. */
+/* The checksum goes by itself: it must not come from the memory it is for. */
 static int send_messages(struct server *s)
 {
 	struct region_msg *region = &s->outbox.region;
@@ -208,16 +209,16 @@ static int send_messages(struct server *s)
 }
 
 /*
- * RDMA reads leave no trace on this side, neither completion nor event. The client
- * signals that it has finished by disconnecting, either with rdma_disconnect or
- * because its process ends.
+ * RDMA reads leave no trace on this side, no completion and no event. That
+ * the client has finished can only be learnt from the client: it
+ * disconnects, be it by rdma_disconnect or because its process has ended.
  */
 static int await_disconnect(struct server *s)
 {
 	struct rdma_cm_event *event;
 	enum rdma_cm_event_type type;
 
-	begin("wait for the client to end");
+	begin("wait for the client's end");
 	do {
 		if (rdma_get_cm_event(s->id->channel, &event))
 			return failed_errno("rdma_get_cm_event");
@@ -239,9 +240,10 @@ static int serve(struct server *s, const char *address)
 }
 
 /*
- * In reverse order: first the connection, so that no device accesses the memory any
- * more, then the registrations, then the objects they belong to. rdma_disconnect waits
- * for the event that await_disconnect takes; it occurs only once.
+ * Backwards: first the connection, so that no device is at work on the
+ * memory, then the registrations, then what they were made with.
+ * rdma_disconnect waits for the event that await_disconnect takes, too: it
+ * comes once.
  */
 static int release(struct server *s)
 {
