@@ -105,6 +105,13 @@ build/c-tests/device/test_%: c-tests/device/test_%.c c-tests/device/device.c $(T
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/device/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
+# The load whose wire and peers fail.
+FAULT_PROGRAMS := build/c-tests/faults/server build/c-tests/faults/client
+
+$(FAULT_PROGRAMS): build/c-tests/faults/%: c-tests/faults/%.c c-tests/faults/load.h $(TEST_HEADERS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lpthread
+
 # librdmacm's inline functions, with and without assert: compiled with its own header.
 build/c-tests/differential/oracle_with_assert.o: DEFINES := -DORACLE=oracle_with_assert
 build/c-tests/differential/oracle_without_assert.o: DEFINES := -DORACLE=oracle_without_assert -DNDEBUG
@@ -140,7 +147,7 @@ check:
 	@scripts/check $(SUITES)
 
 .PHONY: tests
-tests: $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
+tests: $(FAULT_PROGRAMS) $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
 
 .PHONY: demo
 demo:
