@@ -3,10 +3,10 @@
  * atomic_counter server ADDRESS CLIENTS
  * atomic_counter client ADDRESS PORT
  *
- * Several clients draw tickets from one counter in the server's memory, by
- * atomic fetch-and-add: no ticket is drawn twice and none is left out, though
- * nobody holds a lock and the server's CPU does nothing. The server starts them
- * when CLIENTS of them have come, and verifies the result when all have gone.
+ * Several clients draw tickets from one counter in the server's memory with atomic
+ * fetch-and-add: every ticket is drawn exactly once, without a lock and without the
+ * server's CPU. The server starts the clients once CLIENTS have connected, and verifies
+ * the result when all have disconnected.
  */
 #define _DEFAULT_SOURCE 1
 #include "ext_common.h"
@@ -16,12 +16,12 @@
 #define TICKETS	(DRAWS * BATCHES)	/* for each client */
 
 /*
- * What the server offers. To atomic operations these are numbers, not bytes, so
- * nothing is converted. Their addresses have to be multiples of 8.
+ * What the server offers. Atomic operations work on numbers, not bytes, so there is no
+ * conversion. Their addresses must be multiples of 8.
  */
 struct counter {
 	uint64_t next;		/* the next ticket */
-	uint64_t sum;		/* of all tickets that have been drawn */
+	uint64_t sum;		/* of all tickets drawn */
 };
 
 /* --- client --------------------------------------------------------------------- */
@@ -33,7 +33,7 @@ struct client {
 	uint64_t first, last, sum;
 };
 
-/* Adds to a field of the counter; what it held before comes to `old`. */
+/* Adds to a field of the counter; its previous value goes to `old`. */
 static int post_add(struct client *c, uint64_t *old, size_t field, uint64_t add,
 		    int flags)
 {
@@ -45,7 +45,7 @@ static int post_add(struct client *c, uint64_t *old, size_t field, uint64_t add,
 	return 0;
 }
 
-/* Up to DRAWS at once are on their way; each has a place for its answer. */
+/* DRAWS operations in flight, each with a buffer for its result. */
 static int draw(struct client *c)
 {
 	for (int i = 0; i < DRAWS; i++)
@@ -55,7 +55,7 @@ static int draw(struct client *c)
 	return await_batch(c->peer.id, "fetch-and-add");
 }
 
-/* A connection's operations are done in order, so its tickets ascend. */
+/* A connection's operations execute in order, so its tickets ascend. */
 static int take_tickets(struct client *c, int batch)
 {
 	for (int i = 0; i < DRAWS; i++) {
@@ -85,7 +85,7 @@ static int draw_all(struct client *c)
 	return 0;
 }
 
-/* The device writes the old values here: that is local write access. */
+/* The device writes the old values here, which needs local write access. */
 static int use_counter(struct client *c, const char *address, const char *port)
 {
 	if (connect_region(&c->peer, address, port, DRAWS))
@@ -128,9 +128,9 @@ static int check_device(const struct rdma_cm_id *id)
 }
 
 /*
- * Tickets 0 to n - 1, each drawn once: then the counter is n, and their sum is
- * n (n - 1) / 2. The CPU may look only now: with most devices (IBV_ATOMIC_HCA)
- * the operations are atomic to each other, but not to the CPU.
+ * If tickets 0 to n - 1 were each drawn once, the counter is n and their sum is
+ * n (n - 1) / 2. The CPU must not look earlier: with most devices (IBV_ATOMIC_HCA) the
+ * operations are atomic with respect to each other, but not to the CPU.
  */
 static int verify(const volatile struct counter *counter, int clients)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the examples share: how they report errors and limit their waits, and a
- * checksum; and the two messages that pass between read_server and read_client.
+ * Shared by the examples: error reporting, time limits, a checksum, and the two
+ * messages that read_server sends to read_client.
  */
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H
@@ -22,19 +22,19 @@
 #define REGION_MIN	1ULL
 #define REGION_MAX	(1ULL << 30)	/* 1 GiB */
 #define EXIT_USAGE	2
-#define STEP_LIMIT_S	300		/* longest that one step may take */
-#define RETRIES		6		/* not 7: soft-RoCE takes that as for ever */
+#define STEP_LIMIT_S	300		/* limit for one step */
+#define RETRIES		6		/* not 7: soft-RoCE takes that as forever */
 
 /*
- * The two messages, in network byte order: the two machines may differ in
- * theirs. Whoever knows address and rkey can read the region, with no further
- * help from the server's CPU.
+ * The two messages, in network byte order, since the machines' own may differ.
+ * Anyone who knows address and rkey can read the region, without involving the
+ * server's CPU.
  */
 struct region_msg {
 	uint64_t addr;
 	uint64_t length;
 	uint32_t rkey;
-	uint32_t reserved;	/* no hidden padding goes over the wire */
+	uint32_t reserved;	/* explicit, so that no padding goes over the wire */
 };
 
 struct checksum_msg {
@@ -42,9 +42,9 @@ struct checksum_msg {
 };
 
 static const char *program;		/* "server" or "client" */
-static const char *volatile step;	/* what is being done, for SIGALRM */
+static const char *volatile step;	/* current step, for SIGALRM */
 
-/* Say in one line which call failed, and why; always -1. */
+/* Prints which call failed and why; returns -1. */
 static inline int failed(const char *call, const char *why)
 {
 	fflush(stdout);
@@ -63,7 +63,7 @@ static inline void put(const char *text)
 		_exit(EXIT_FAILURE);
 }
 
-/* Only calls that are safe in a signal handler. */
+/* Calls only async-signal-safe functions. */
 static inline void out_of_time(int signo)
 {
 	(void)signo;
@@ -75,8 +75,8 @@ static inline void out_of_time(int signo)
 }
 
 /*
- * The verbs helpers wait without a limit: a completion of a peer that is gone
- * may never come. An alarm bounds each step.
+ * The verbs helpers wait without a time limit, and a peer that is gone may never
+ * cause a completion. An alarm limits each step.
  */
 static inline void begin(const char *what)
 {
@@ -96,7 +96,7 @@ static inline int start(const char *name)
 	return 0;
 }
 
-/* Flags: RAI_PASSIVE for the side that listens, 0 for the side that connects. */
+/* Flags: RAI_PASSIVE to listen, 0 to connect. */
 static inline int resolve(const char *address, const char *port, int flags,
 			  struct rdma_addrinfo **result)
 {
@@ -106,7 +106,7 @@ static inline int resolve(const char *address, const char *port, int flags,
 	};
 	int ret = rdma_getaddrinfo(address, port, &hints, result);
 
-	/* Either the usual -1 and errno, or one of getaddrinfo's codes. */
+	/* Either -1 and errno, or one of getaddrinfo's codes. */
 	if (ret == -1)
 		return failed_errno("rdma_getaddrinfo");
 	if (ret)
@@ -115,9 +115,9 @@ static inline int resolve(const char *address, const char *port, int flags,
 }
 
 /*
- * As many reads at once as both devices allow; the connection settles on the
- * smaller of what one side asks for and the other grants. With 0 on either
- * side no RDMA read could ever complete.
+ * As many concurrent reads as both devices allow: the connection uses the smaller
+ * of what one side requests and the other grants. With 0 on either side no RDMA
+ * read could ever complete.
  */
 static inline struct rdma_conn_param read_param(void)
 {
@@ -129,8 +129,8 @@ static inline struct rdma_conn_param read_param(void)
 }
 
 /*
- * A post that returned 0 was only queued. What became of it stands in the
- * status of its completion, and nowhere else.
+ * A post that returned 0 has only been queued. Only the status of its completion
+ * tells the outcome.
  */
 static inline int succeeded(const char *what, const struct ibv_wc *wc)
 {
@@ -167,7 +167,7 @@ static inline int await_readable(const struct rdma_cm_id *id, int fd)
 	return 0;
 }
 
-/* The device behind a connection, and the machine that it is in. */
+/* Prints the device of a connection and the host name. */
 static inline int print_device(const struct rdma_cm_id *id)
 {
 	char host[256] = "";

@@ -3,10 +3,10 @@
  * epoll_server server ADDRESS CLIENTS
  * epoll_server client ADDRESS PORT
  *
- * One thread serves several clients at once. It waits in epoll_wait for
- * connection events and for completions of all clients, and nowhere else. Each
- * request is answered with its FNV-1a checksum, which the client verifies. The
- * server ends when CLIENTS clients have come and gone.
+ * One thread serves several clients at once. It waits only in epoll_wait, for
+ * connection events and all clients' completions. It answers each request with the
+ * request's FNV-1a checksum, which the client verifies. The server ends after CLIENTS
+ * clients have come and gone.
  */
 #define _DEFAULT_SOURCE 1
 #include <fcntl.h>
@@ -15,11 +15,11 @@
 
 #include "ext_common.h"
 
-#define WINDOW		8	/* requests of a client that wait for answers */
+#define WINDOW		8	/* unanswered requests of a client */
 #define ROUNDS		125
 #define REQUESTS	(WINDOW * ROUNDS)	/* of each client */
 #define SLOTS		(2 * WINDOW)
-#define RNR_FOR_EVER	7	/* the peer waits until there is a receive */
+#define RNR_FOREVER	7	/* the peer retries until there is a receive */
 
 /* Requests and answers, in network byte order. */
 struct message {
@@ -34,15 +34,15 @@ struct server {
 	struct rdma_event_channel *channel;
 	struct rdma_addrinfo *address;
 	struct rdma_cm_id *listener;
-	int clients;		/* that are yet to come or to end */
+	int clients;		/* yet to connect or to end */
 	int failures;
 };
 
 /*
- * A slot is in turn the buffer of a receive, and of the send that answers it;
- * it is the wr_id of both. Twice as many as the client's window: the client
- * may have an answer, and send its next request, before this side has the
- * completion of the send.
+ * A slot is the buffer first of a receive, then of the send that answers it, and the
+ * wr_id of both. There are twice as many as the client's window, since the client may
+ * have an answer, and send its next request, before this side has the completion of
+ * the send.
  */
 struct client {
 	struct rdma_cm_id *id;
@@ -70,7 +70,7 @@ static int answer(struct client *c, struct message *slot, size_t length)
 	return 0;
 }
 
-/* Flushed is what was waiting when the connection ended: no cause, only effect. */
+/* Requests flushed when the connection ended are an effect, not a cause. */
 static int done(const char *what, const struct ibv_wc *wc)
 {
 	return wc->status == IBV_WC_WR_FLUSH_ERR ? -1 : completed(what, wc);
@@ -95,11 +95,11 @@ static int take_sends(struct client *c, const struct ibv_wc *wc, int n)
 }
 
 /*
- * Arm, then poll. A call with time-out 0 that returns 0 has armed the queue,
- * has looked once more after that, and has left no old event in the channel: the
- * next completion makes the descriptor readable. So take completions until
- * there are none, from both queues, before going back to epoll_wait. To stop
- * earlier is to wait, perhaps for ever, for an event that nobody has asked for.
+ * Arm, then poll. A call with timeout 0 that returns 0 has armed the queue, polled once
+ * more after that, and left no old event in the channel: the next completion makes the
+ * descriptor readable. So take completions from both queues until there are none before
+ * going back to epoll_wait. Stopping earlier means waiting, perhaps forever, for an
+ * event that was not requested.
  */
 static int serve_queues(struct client *c)
 {
@@ -137,8 +137,8 @@ static void unwatch(struct server *s, int fd)
 }
 
 /*
- * A client that fails is disconnected, and not listened to any more. That leads
- * to a DISCONNECTED event, as if it had gone by itself; the event closes it.
+ * A client that fails is removed from epoll and disconnected. This causes a DISCONNECTED
+ * event, as if it had disconnected itself, which closes it.
  */
 static void serve_client(struct server *s, struct client *c)
 {
@@ -150,7 +150,7 @@ static void serve_client(struct server *s, struct client *c)
 		failed_errno("rdma_disconnect");
 }
 
-/* rdma_create_qp makes the two completion queues, and a channel for each. */
+/* rdma_create_qp creates the two completion queues, with a channel for each. */
 static int create_queues(struct client *c)
 {
 	struct ibv_qp_init_attr attr = {
@@ -174,12 +174,12 @@ static int create_queues(struct client *c)
 	return 0;
 }
 
-/* Queues are armed from the start: serve_queues, before anything can arrive. */
+/* serve_queues arms the queues before anything can arrive. */
 static int accept_client(struct server *s, struct client *c)
 {
 	struct rdma_conn_param param = {
 		.retry_count = RETRIES,
-		.rnr_retry_count = RNR_FOR_EVER,
+		.rnr_retry_count = RNR_FOREVER,
 	};
 
 	if (create_queues(c) || watch(s, rdmax_recv_comp_fd(c->id), c) ||
@@ -191,9 +191,8 @@ static int accept_client(struct server *s, struct client *c)
 }
 
 /*
- * Draining first: no request may be outstanding when its memory is
- * deregistered. Destroying the queues closes their descriptors, and epoll
- * forgets these.
+ * Drain first: no request may be outstanding when its memory is deregistered.
+ * Destroying the queues closes their descriptors, which removes them from epoll.
  */
 static void close_client(struct server *s, struct client *c)
 {
@@ -227,8 +226,8 @@ static int open_client(struct server *s, struct rdma_cm_id *id)
 }
 
 /*
- * The event is acknowledged before anything is done about it: an id cannot be
- * destroyed while an event of it is not.
+ * Acknowledge the event before handling it: an id cannot be destroyed while it has an
+ * unacknowledged event.
  */
 static int serve_channel(struct server *s)
 {
@@ -258,7 +257,7 @@ static int serve_channel(struct server *s)
 	}
 }
 
-/* A process that was stopped, or is traced, is woken without an event. */
+/* A process that was stopped or is traced may wake without an event. */
 static int await_event(struct server *s, struct epoll_event *event)
 {
 	int n;
@@ -270,9 +269,8 @@ static int await_event(struct server *s, struct epoll_event *event)
 }
 
 /*
- * One event at a time: of two, the first could close the client that the
- * second is about. What is not taken now is still there the next time, since
- * epoll is level-triggered here.
+ * One event at a time: the first of two could close the client that the second is for.
+ * An event not taken now is reported again, since epoll is level-triggered here.
  */
 static int loop(struct server *s)
 {
@@ -290,7 +288,7 @@ static int loop(struct server *s)
 	return s->failures ? failed("NOT verified", "clients have failed") : 0;
 }
 
-/* The channel does not block: an event that it holds may come to nothing. */
+/* The channel is non-blocking, since an event may turn out to be gone. */
 static int open_channel(struct server *s)
 {
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -304,7 +302,7 @@ static int open_channel(struct server *s)
 	return watch(s, s->channel->fd, s);
 }
 
-/* With a channel of its own, an id is asynchronous, and so are those it makes. */
+/* With an event channel, an id is asynchronous, and so are the ids it creates. */
 static int listen_on(struct server *s, const char *address)
 {
 	if (resolve(address, NULL, RAI_PASSIVE, &s->address))
@@ -320,7 +318,7 @@ static int listen_on(struct server *s, const char *address)
 	return 0;
 }
 
-/* If the loop has failed, the clients that are still there end with the process. */
+/* If the loop failed, the remaining clients end with the process. */
 static int run_server(const char *address, int clients)
 {
 	struct server s = { .epoll = -1, .clients = clients };
@@ -369,7 +367,7 @@ static int connect_server(struct caller *c, const char *address,
 	};
 	struct rdma_conn_param param = {
 		.retry_count = RETRIES,
-		.rnr_retry_count = RNR_FOR_EVER,
+		.rnr_retry_count = RNR_FOREVER,
 	};
 
 	begin("connect");
@@ -430,7 +428,7 @@ static int check(const struct caller *c, int i)
 	return 0;
 }
 
-/* Answers come in the order of the requests, some of them or all at once. */
+/* Answers arrive in the order of the requests, several at a time. */
 static int take_answers(struct caller *c)
 {
 	struct ibv_wc wc[WINDOW];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What epoll_server, atomic_counter and kv_lookup share: the two roles of each
- * program, limited waits, and a server that offers one region of its memory to
- * several clients and takes no part in what they do with it.
+ * Shared by epoll_server, atomic_counter and kv_lookup: the two roles of each program,
+ * waits with a timeout, and a server that offers a region of its memory to several
+ * clients without being involved in their accesses.
  */
 #ifndef EXAMPLES_EXT_COMMON_H
 #define EXAMPLES_EXT_COMMON_H
@@ -15,7 +15,7 @@
 #include <rdma/rdma_verbs_ext.h>
 
 #define MAX_CLIENTS	64
-#define WAIT_MS		30000	/* longest wait for draining */
+#define WAIT_MS		30000	/* limit for draining */
 
 /* A number from 1 to `max`, or -1. */
 static inline int parse_count(const char *text, int max)
@@ -24,7 +24,7 @@ static inline int parse_count(const char *text, int max)
 	long count;
 
 	if (!isdigit((unsigned char)*text))
-		return -1;	/* strtol would take blanks and signs */
+		return -1;	/* strtol accepts blanks and signs */
 	count = strtol(text, &end, 10);
 	return *end || count < 1 || count > max ? -1 : (int)count;
 }
@@ -36,7 +36,7 @@ static inline int usage(const char *name)
 	return EXIT_USAGE;
 }
 
-/* Each program is its server and its client. Returns the exit status. */
+/* Each program is both server and client. Returns the exit status. */
 static inline int run_role(int argc, char **argv, const char *name,
 			   int (*server)(const char *address, int clients),
 			   int (*client)(const char *address, const char *port))
@@ -63,7 +63,7 @@ static inline int run_role(int argc, char **argv, const char *name,
 
 /* --- completions ---------------------------------------------------------------- */
 
-/* Of the requests in a queue, only the first failure tells the cause. */
+/* Among the requests of a queue, only the first failure tells the cause. */
 static inline int completed(const char *what, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_SUCCESS)
@@ -72,9 +72,9 @@ static inline int completed(const char *what, const struct ibv_wc *wc)
 }
 
 /*
- * Wait for the one signaled request at the end of a batch. Requests of a send
- * queue complete in order, so that all before it are done as well. One that
- * fails has a completion even if it is not signaled, so no failure is missed.
+ * Waits for the signaled request at the end of a batch. Requests of a send queue
+ * complete in order, so all before it are done as well. A failed request produces a
+ * completion even if it is unsignaled, so no failure is missed.
  */
 static inline int await_batch(struct rdma_cm_id *id, const char *what)
 {
@@ -99,7 +99,7 @@ struct peer {
 	struct region_msg region;	/* in host byte order */
 };
 
-/* A server's answer to a connection request can carry a few bytes: the region. */
+/* The reply to a connection request carries a few bytes of data: the region. */
 static inline int take_region(struct peer *p)
 {
 	const struct rdma_conn_param *param = &p->id->event->param.conn;
@@ -113,7 +113,7 @@ static inline int take_region(struct peer *p)
 	return 0;
 }
 
-/* `depth` requests can be outstanding, and completions waiting. */
+/* Up to `depth` requests can be outstanding. */
 static inline int connect_region(struct peer *p, const char *address,
 				 const char *port, uint32_t depth)
 {
@@ -140,8 +140,8 @@ static inline int connect_region(struct peer *p, const char *address,
 }
 
 /*
- * Ends all requests, also those that a failure left outstanding, and then the
- * connection. After this the caller's memory is the caller's again.
+ * Flushes all requests, including those that a failure left outstanding, then
+ * disconnects. After this no device accesses the caller's memory.
  */
 static inline int leave_region(struct peer *p)
 {
@@ -201,9 +201,9 @@ static inline int open_listener(struct offer *o, const char *address, int client
 }
 
 /*
- * Takes the requests of all clients and answers none yet: thus all start
- * at once. Their ids have the same protection domain, the device's default
- * one, so a region that is registered with the first is open to all.
+ * Takes the connection requests of all clients without accepting any yet, so that all
+ * start at once. Their ids share the device's default protection domain, so a region
+ * registered with the first is accessible to all.
  */
 static inline int await_clients(struct offer *o, const char *address, int clients)
 {
@@ -234,7 +234,7 @@ static inline int accept_clients(struct offer *o)
 	return 0;
 }
 
-/* What clients do with the region leaves no trace here; only their end does. */
+/* Accesses to the region leave no trace here; only disconnects do. */
 static inline int await_disconnect(struct rdma_cm_id *id)
 {
 	struct rdma_cm_event *event;
@@ -250,10 +250,10 @@ static inline int await_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
-/* Destroying the endpoint answers the client, which waits for that. */
+/* Destroying the endpoint completes the client's disconnect. */
 static inline int await_disconnects(struct offer *o)
 {
-	begin("wait for the clients' end");
+	begin("wait for the clients to end");
 	for (; o->n_clients; o->n_clients--) {
 		if (await_disconnect(o->clients[o->n_clients - 1]))
 			return -1;
@@ -262,7 +262,7 @@ static inline int await_disconnects(struct offer *o)
 	return 0;
 }
 
-/* The listener comes last: it keeps the device, and thus the region, open. */
+/* The listener comes last: it keeps the device, and so the region, open. */
 static inline int release_offer(struct offer *o)
 {
 	int ret = 0;

@@ -3,9 +3,9 @@
  * kv_lookup server ADDRESS CLIENTS
  * kv_lookup client ADDRESS PORT
  *
- * The server fills a hash table and offers it for reading. Clients look keys up
- * in it by RDMA reads, many with one call, and verify what they find, and that
- * keys that are not there are not found. The server's CPU takes no part.
+ * The server fills a hash table and offers it for reading. Clients look up keys in it
+ * with RDMA reads, many per call, and verify the values they find, and that absent keys
+ * are not found. The server's CPU is not involved.
  */
 #define _DEFAULT_SOURCE 1
 #include <stdbool.h>
@@ -13,25 +13,25 @@
 #include "ext_common.h"
 
 #define KEYS		5000	/* in the table */
-#define LOOKUPS		(2 * KEYS)	/* half of them in vain */
+#define LOOKUPS		(2 * KEYS)	/* half of them of absent keys */
 #define BUCKETS		2048
 #define ENTRIES		4	/* in a bucket */
 #define BATCH		64	/* reads in one call */
 
-/* In network byte order: the machines may differ in theirs. Key 0 is none. */
+/* In network byte order, since the machines' own may differ. Key 0 means no entry. */
 struct entry {
 	uint64_t key;
 	uint64_t value;
 };
 
-/* What one read fetches: 64 bytes, at a multiple of 64. */
+/* The unit of a read: 64 bytes, aligned to 64. */
 struct bucket {
 	struct entry entries[ENTRIES];
 };
 
-/* --- what both sides know --------------------------------------------------------- */
+/* --- shared by both sides --------------------------------------------------------- */
 
-/* The last steps of splitmix64: one to one, and 0 becomes 0. */
+/* The last steps of splitmix64: a bijection that maps 0 to 0. */
 static uint64_t mix(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -55,15 +55,15 @@ static uint64_t first_bucket(uint64_t key)
 	return mix(key) % BUCKETS;
 }
 
-/* A key that finds its bucket full is in the next one with a free entry. */
+/* A key whose bucket is full goes to the next one with a free entry. */
 static uint64_t next_bucket(uint64_t bucket)
 {
 	return (bucket + 1) % BUCKETS;
 }
 
 /*
- * The entry of a key in a bucket, or the free one that says that the key is in
- * no further bucket; NULL if the bucket is full of other keys.
+ * The entry of a key in a bucket, or a free one, which means that no further bucket has
+ * the key; NULL if the bucket is full of other keys.
  */
 static struct entry *find(struct bucket *bucket, uint64_t key)
 {
@@ -80,20 +80,20 @@ static struct entry *find(struct bucket *bucket, uint64_t key)
 
 struct lookup {
 	uint64_t number;
-	uint64_t bucket;	/* the one to be read */
+	uint64_t bucket;	/* to read next */
 };
 
 struct client {
 	struct peer peer;
-	struct lookup lookups[BATCH];	/* those under way */
+	struct lookup lookups[BATCH];	/* in progress */
 	int n_lookups;
 	uint64_t started;
-	struct bucket buckets[BATCH];	/* what has been read for each */
+	struct bucket buckets[BATCH];	/* what was read for each */
 	struct ibv_mr *mr;
 	unsigned long reads, posts, found, absent;
 };
 
-/* One call posts them all, and one completion tells that all are done. */
+/* One call posts all reads, and one completion reports that all are done. */
 static int read_buckets(struct client *c)
 {
 	const struct region_msg *region = &c->peer.region;
@@ -135,7 +135,7 @@ static int check(struct client *c, uint64_t number, const struct entry *entry)
 	return 0;
 }
 
-/* Ends the lookups that are decided; the others go on with the next bucket. */
+/* Ends the lookups that have a result; the others continue with the next bucket. */
 static int take_buckets(struct client *c)
 {
 	int going_on = 0;
@@ -167,7 +167,7 @@ static void fill_batch(struct client *c)
 
 static int look_up_all(struct client *c)
 {
-	begin("look the keys up");
+	begin("look up the keys");
 	for (fill_batch(c); c->n_lookups; fill_batch(c))
 		if (read_buckets(c) || take_buckets(c))
 			return -1;
@@ -179,8 +179,8 @@ static int look_up_all(struct client *c)
 }
 
 /*
- * The device writes what it reads into local memory. On iWARP the answer to a
- * read comes as a write of the peer, so that the memory must be open to these.
+ * The device writes the data to local memory. On iWARP the response to a read arrives as
+ * a write by the peer, so the memory must allow remote writes.
  */
 static int register_sink(struct client *c)
 {
@@ -232,9 +232,9 @@ static void insert(struct bucket *table, uint64_t key)
 }
 
 /*
- * The table does not change while clients read it. A read of a bucket that the
- * CPU is changing could return half of the change: such a table needs a version
- * or a checksum in each bucket.
+ * The table does not change while clients read it. Reading a bucket that the CPU is
+ * changing could return half of the change: such a table needs a version or a checksum in
+ * each bucket.
  */
 static int offer_table(struct offer *o, struct bucket *table,
 		       const char *address, int clients)

@@ -2,9 +2,9 @@
 /*
  * read_client [--wrong-rkey] ADDRESS PORT
  *
- * Fetches the memory that read_server offers by RDMA read and verifies it.
- * Exit status 0 only if every byte is as the server made it. --wrong-rkey reads
- * with a key that the server did not give, to show how that ends.
+ * Reads the memory that read_server offers and verifies it. The exit status is 0 only
+ * if every byte is correct. --wrong-rkey uses a key that the server did not send, to
+ * show how that fails.
  */
 #define _DEFAULT_SOURCE 1
 #include <fcntl.h>
@@ -14,21 +14,21 @@
 #include "common.h"
 
 #define MESSAGES	2	/* region, checksum */
-#define READ_DEPTH	16	/* reads that may be in flight */
+#define READ_DEPTH	16	/* maximum reads in flight */
 
 struct inbox {
 	struct region_msg region;
 	struct checksum_msg checksum;
 };
 
-/* The server's memory, as its message tells it. */
+/* The server's memory, from its message. */
 struct region {
 	uint64_t addr;
 	uint64_t length;
 	uint32_t rkey;
 };
 
-/* All that has to be given back, NULL where there is nothing yet. */
+/* Everything that must be released; NULL until it exists. */
 struct client {
 	struct rdma_addrinfo *address;
 	struct rdma_cm_id *id;
@@ -41,9 +41,8 @@ struct client {
 };
 
 /*
- * rdma_create_ep resolves address and route and makes a queue pair with its
- * two completion queues: one entry for each work request that can be
- * outstanding.
+ * rdma_create_ep resolves address and route and creates a queue pair with its two
+ * completion queues, which have one entry per request that can be outstanding.
  */
 static int open_endpoint(struct client *c, const char *address,
 			 const char *port)
@@ -67,9 +66,9 @@ static int open_endpoint(struct client *c, const char *address,
 }
 
 /*
- * A message that finds no receive waiting is refused, and the sender may give
- * up. So the receives are posted before the server can send anything,
- * that is, before rdma_connect. They are used up in the order of posting.
+ * A message that finds no receive posted is rejected, and the sender may give up. So
+ * post the receives before the server can send anything, that is, before
+ * rdma_connect. They are consumed in the order of posting.
  */
 static int post_receives(struct client *c)
 {
@@ -141,9 +140,9 @@ static int receive_messages(struct client *c)
 }
 
 /*
- * The device writes what it reads from the server into local memory, which
- * local write access allows. On iWARP the answer to a read comes as a write
- * of the peer, so the memory must be open to remote writes.
+ * The device writes the data to local memory, which needs local write access. On
+ * iWARP the response to a read arrives as a write by the peer, so the memory must
+ * allow remote writes.
  */
 static int register_sink(struct client *c)
 {
@@ -166,7 +165,7 @@ static int make_buffer(struct client *c)
 	return register_sink(c);
 }
 
-/* Read number `index` of those that make up the region. */
+/* Posts the read of piece `index` of the region. */
 static int post_read(struct client *c, uint64_t index, uint64_t piece)
 {
 	uint64_t offset = index * piece;
@@ -194,9 +193,9 @@ static int await_read(struct client *c)
 }
 
 /*
- * Keep the send queue filled, so that the next read is under way while one
- * completes, but never post more than it holds: a place is free again only
- * when the completion of the read that had it has been taken.
+ * Keeps the send queue filled, so that the next read is in flight while one
+ * completes, but never posts more than it holds: a slot is free again only when the
+ * completion of its read has been taken.
  */
 static int read_pieces(struct client *c, uint64_t piece, uint64_t reads)
 {
@@ -220,7 +219,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* A port has a largest message; what is longer takes several reads. */
+/* A port limits the message size; longer transfers take several reads. */
 static int read_region(struct client *c)
 {
 	struct ibv_port_attr port;
@@ -276,9 +275,9 @@ static int fetch(struct client *c, const char *address, const char *port,
 }
 
 /*
- * Backwards: first the connection, so that no device is at work on the
- * memory, then the registrations, then what they were made with.
- * rdma_disconnect waits for an event that comes only if there was a connection.
+ * In reverse order: first the connection, so that no device accesses the memory any
+ * more, then the registrations, then the objects they belong to. rdma_disconnect waits
+ * for an event that occurs only if there was a connection.
  */
 static int release(struct client *c)
 {

@@ -2,10 +2,9 @@
 /*
  * read_server ADDRESS [SIZE]
  *
- * Offers SIZE bytes of pseudo-random data (default 1M) to one client, which
- * fetches them by RDMA read: the data leaves this memory without any help of
- * this process. ADDRESS is an IP address of the RDMA device to use. The port is
- * chosen by the system and printed.
+ * Offers SIZE bytes of pseudo-random data (default 1M) to one client, which reads
+ * them with RDMA reads, without involving this process. ADDRESS is an IP address
+ * of the RDMA device to use. The system chooses the port, which is printed.
  */
 #define _DEFAULT_SOURCE 1
 #include <ctype.h>
@@ -15,14 +14,14 @@
 #include "common.h"
 
 #define DEFAULT_SIZE	"1M"
-#define SEND_DEPTH	2	/* both messages can be on their way at once */
+#define SEND_DEPTH	2	/* both messages can be in flight */
 
 struct outbox {
 	struct region_msg region;
 	struct checksum_msg checksum;
 };
 
-/* All that has to be given back, NULL where there is nothing yet. */
+/* Everything that must be released; NULL until it exists. */
 struct server {
 	size_t length;
 	void *data;
@@ -36,7 +35,7 @@ struct server {
 	struct ibv_mr *outbox_mr;
 };
 
-/* The factor that a suffix stands for; 0 if it is none of K, M, G. */
+/* The factor of a suffix K, M or G; 0 if it is invalid. */
 static unsigned long long unit(const char *suffix)
 {
 	if (!*suffix)
@@ -62,7 +61,7 @@ static size_t parse_size(const char *text)
 	char *suffix;
 
 	if (!isdigit((unsigned char)*text))
-		return 0;	/* strtoull would take blanks and signs */
+		return 0;	/* strtoull accepts blanks and signs */
 	errno = 0;
 	count = strtoull(text, &suffix, 10);
 	factor = unit(suffix);
@@ -112,8 +111,8 @@ static int make_data(struct server *s)
 }
 
 /*
- * The attributes given here are those of the queue pair that
- * rdma_get_request makes for the client, with its completion queues.
+ * rdma_get_request creates the client's queue pair and completion queues with
+ * these attributes.
  */
 static int open_listener(struct server *s, const char *address)
 {
@@ -140,9 +139,9 @@ static int open_listener(struct server *s, const char *address)
 }
 
 /*
- * Memory has to be registered before a device may touch it: that pins the
- * pages and yields the keys. rdma_reg_read lets the peer read the region, and
- * no more; rdma_reg_msgs gives the peer no access at all.
+ * A device can only access registered memory: registration pins the pages and
+ * creates the keys. rdma_reg_read grants the peer read access only; rdma_reg_msgs
+ * grants it none.
  */
 static int register_memory(struct server *s)
 {
@@ -175,8 +174,8 @@ static int accept_client(struct server *s)
 }
 
 /*
- * The message must stay as it is until its completion: the device may read
- * it at any time before.
+ * The message must not change until its completion: the device may read it at any
+ * time before.
  */
 static int send_message(struct server *s, const char *what, void *message,
 			size_t length)
@@ -191,7 +190,7 @@ static int send_message(struct server *s, const char *what, void *message,
 	return succeeded(what, &wc);
 }
 
-/* The checksum goes by itself: it must not come from the memory it is for. */
+/* The checksum is sent separately, not read from the memory it covers. */
 static int send_messages(struct server *s)
 {
 	struct region_msg *region = &s->outbox.region;
@@ -209,16 +208,16 @@ static int send_messages(struct server *s)
 }
 
 /*
- * RDMA reads leave no trace on this side, no completion and no event. That
- * the client has finished can only be learnt from the client: it
- * disconnects, be it by rdma_disconnect or because its process has ended.
+ * RDMA reads leave no trace on this side, neither completion nor event. The client
+ * signals that it has finished by disconnecting, either with rdma_disconnect or
+ * because its process ends.
  */
 static int await_disconnect(struct server *s)
 {
 	struct rdma_cm_event *event;
 	enum rdma_cm_event_type type;
 
-	begin("wait for the client's end");
+	begin("wait for the client to end");
 	do {
 		if (rdma_get_cm_event(s->id->channel, &event))
 			return failed_errno("rdma_get_cm_event");
@@ -240,10 +239,9 @@ static int serve(struct server *s, const char *address)
 }
 
 /*
- * Backwards: first the connection, so that no device is at work on the
- * memory, then the registrations, then what they were made with.
- * rdma_disconnect waits for the event that await_disconnect takes, too: it
- * comes once.
+ * In reverse order: first the connection, so that no device accesses the memory any
+ * more, then the registrations, then the objects they belong to. rdma_disconnect waits
+ * for the event that await_disconnect takes; it occurs only once.
  */
 static int release(struct server *s)
 {

@@ -2,8 +2,8 @@
 //
 // read_client [--wrong-rkey] ADDRESS PORT
 //
-// Fetches the memory that read_server offers by RDMA read, and verifies every byte.
-// Exit status 0 only if every byte is as the server made it.
+// Reads the memory that read_server offers and verifies it. The exit status is 0 only if
+// every byte is correct.
 #include <endian.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr auto step_limit = 60s;
 constexpr std::size_t length_max = std::size_t{1} << 30;
-constexpr std::size_t piece = std::size_t{1} << 20; // each port can carry that in one read
+constexpr std::size_t piece = std::size_t{1} << 20; // every port allows this much per read
 constexpr int exit_usage = 2;
 
 // The server's two messages, in network byte order.
@@ -81,7 +81,7 @@ Message receive(verbs::connection &connection, const char *what, const std::byte
 	return message;
 }
 
-// A message that finds no receive is refused: so these come before the connection.
+// A message that finds no receive is rejected, so post these before connecting.
 offer receive_offer(verbs::connection &connection)
 {
 	constexpr std::size_t first = sizeof(region_message), second = sizeof(checksum_message);
@@ -103,7 +103,7 @@ offer receive_offer(verbs::connection &connection)
 	return {memory, be64toh(checksum.fnv1a)};
 }
 
-// Piece by piece, each when the one before has come.
+// Reads the pieces one after the other.
 void read(verbs::connection &connection, verbs::region &target, const remote_memory &memory)
 {
 	using clock = std::chrono::steady_clock;

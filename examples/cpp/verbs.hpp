@@ -81,7 +81,7 @@ inline address_info resolve(const char *host, const char *port)
 {
 	rdma_addrinfo hints{}, *found = nullptr;
 	hints.ai_port_space = RDMA_PS_TCP;
-	// Either the usual -1 and errno, or one of getaddrinfo's codes.
+	// Either -1 and errno, or one of getaddrinfo's codes.
 	const int code = rdma_getaddrinfo(host, port, &hints, &found);
 	if (code == -1)
 		throw_errno("rdma_getaddrinfo");
@@ -90,11 +90,11 @@ inline address_info resolve(const char *host, const char *port)
 	return address_info(found);
 }
 
-// Memory that is registered as long as it is there: it neither moves nor is it copied.
+// Memory that is registered for its lifetime; neither movable nor copyable.
 class region {
 public:
-	// For messages, and as the target of RDMA reads. The peer has no access to it, but on
-	// iWARP, where the answer to a read comes as a write of the peer.
+	// For messages, and as the destination of RDMA reads. The peer has no access to it,
+	// except on iWARP, where the response to a read arrives as a write by the peer.
 	region(rdma_cm_id *id, std::size_t length) : memory_(length)
 	{
 		const bool iwarp = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -127,7 +127,7 @@ private:
 // One side of a reliable connection. Regions are made with its id(), and end before it.
 class connection {
 public:
-	// At most so many sends and receives may be outstanding in its queues.
+	// The arguments limit how many sends and receives may be outstanding.
 	connection(const char *host, const char *port, std::uint32_t sends, std::uint32_t receives)
 	{
 		ibv_qp_init_attr attr{};
@@ -146,8 +146,8 @@ public:
 
 	void connect()
 	{
-		// As many RDMA reads at once as both devices allow. Not 7 retries: soft-RoCE takes
-		// that as for ever.
+		// As many concurrent RDMA reads as both devices allow. Not 7 retries: soft-RoCE
+		// takes that as forever.
 		rdma_conn_param param{};
 		param.responder_resources = RDMA_MAX_RESP_RES;
 		param.initiator_depth = RDMA_MAX_INIT_DEPTH;

@@ -2,19 +2,18 @@
 /*
  * read_client [--wrong-rkey] ADDRESS PORT
  *
- * Fetches the memory that read_server offers by RDMA read, and verifies every byte,
- * linked with nothing but the C library. Exit status 0 only if every byte is as the
- * server made it.
+ * Reads the memory that read_server offers and verifies it, linked with only the C
+ * library. The exit status is 0 only if every byte is correct.
  */
 #define _DEFAULT_SOURCE 1
 #include <stdbool.h>
 #include <time.h>
 
-#include "../common.h"	/* of which nothing is used that calls a library */
+#include "../common.h"	/* only for what calls no library */
 #include "verbs.h"
 
-#define PIECE		(1ULL << 20)	/* each port can carry that in one read */
-#define LIMIT_MS	60000		/* longest wait for one completion */
+#define PIECE		(1ULL << 20)	/* every port allows this much per read */
+#define LIMIT_MS	60000		/* limit for one completion */
 
 static struct verbs verbs;
 
@@ -23,7 +22,7 @@ struct inbox {
 	struct checksum_msg checksum;
 };
 
-/* All that has to be given back, NULL where there is nothing yet. */
+/* Everything that must be released; NULL until it exists. */
 struct client {
 	struct rdma_cm_id *id;
 	bool connected;
@@ -55,7 +54,7 @@ static int open_endpoint(struct client *c, const char *address, const char *port
 	};
 	int ret = verbs.rdma_getaddrinfo(address, port, &hints, &info);
 
-	/* Either the usual -1 and errno, or one of getaddrinfo's codes. */
+	/* Either -1 and errno, or one of getaddrinfo's codes. */
 	if (ret)
 		return failed("rdma_getaddrinfo",
 			      ret == -1 ? strerror(errno) : gai_strerror(ret));
@@ -76,7 +75,7 @@ static int print_the_device(const struct rdma_cm_id *id)
 	return 0;
 }
 
-/* A message that finds no receive is refused: so these come before the connection. */
+/* A message that finds no receive is rejected, so post these before connecting. */
 static int post_receives(struct client *c)
 {
 	struct inbox *inbox = &c->inbox;
@@ -102,7 +101,7 @@ static int connect_server(struct client *c)
 	return 0;
 }
 
-/* What rdmax_get_send_comp or rdmax_get_recv_comp has returned for `what`. */
+/* Checks the result of rdmax_get_send_comp or rdmax_get_recv_comp for `what`. */
 static int completed(const char *what, int ret, const struct ibv_wc *wc)
 {
 	if (ret < 0)
@@ -143,7 +142,7 @@ static int receive_messages(struct client *c)
 	return 0;
 }
 
-/* On iWARP the answer to a read comes as a write of the peer. */
+/* On iWARP the response to a read arrives as a write by the peer. */
 static int make_buffer(struct client *c)
 {
 	bool iwarp = c->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -180,7 +179,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Piece by piece, each when the one before has come. */
+/* Reads the pieces one after the other. */
 static int read_region(struct client *c, bool wrong_rkey)
 {
 	uint32_t rkey = be32toh(c->inbox.region.rkey) ^ (wrong_rkey ? 0xff : 0);
@@ -219,7 +218,7 @@ static int fetch(struct client *c, const char *address, const char *port,
 	return verify(c);
 }
 
-/* Backwards: first the connection, so that no device is at work on the memory. */
+/* In reverse order: first the connection, so that no device accesses the memory. */
 static int release(struct client *c)
 {
 	int ret = 0;

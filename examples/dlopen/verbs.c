@@ -16,9 +16,9 @@ static const struct entry verbs_entries[] = { VERBS_FUNCTIONS(ENTRY) { 0 } };
 static const struct entry cm_entries[] = { CM_FUNCTIONS(ENTRY) { 0 } };
 
 /*
- * RTLD_NOW: what a library lacks is found here, not at the first call. RTLD_LOCAL: its
- * names are nobody else's, since programs have functions of such names themselves.
- * Never unloaded: what they have opened may be in use for as long as the process is.
+ * RTLD_NOW: missing symbols are found here, not at the first call. RTLD_LOCAL: programs
+ * may have functions with the same names. Never unloaded: what the libraries opened may
+ * be in use for the process's lifetime.
  */
 static const char *load(const char *soname, const struct entry *entry, struct verbs *verbs)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * RDMA in a program that does not need it to start: the libraries are loaded when
- * they are wanted, and where they are missing the program goes on without.
+ * RDMA in a program that can start without it: the libraries are loaded on demand, and
+ * if they are missing the program can continue without RDMA.
  */
 #ifndef EXAMPLES_DLOPEN_VERBS_H
 #define EXAMPLES_DLOPEN_VERBS_H
@@ -35,8 +35,8 @@ struct verbs {
 };
 
 /*
- * Fills the table, once for the process; the libraries stay loaded. NULL, or what is
- * missing, as dlerror(3) says it.
+ * Fills the table, once per process; the libraries stay loaded. Returns NULL, or what
+ * is missing, as reported by dlerror(3).
  */
 const char *verbs_load(struct verbs *verbs);
 

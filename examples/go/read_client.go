@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Read_client fetches the memory that read_server offers by RDMA read, and verifies every
-// byte.
+// Read_client reads the memory that read_server offers and verifies every byte.
 //
 // Usage: read_client [-wrong-rkey] ADDRESS PORT
 package main
@@ -20,11 +19,11 @@ const (
 	regionSize   = 24 // address, length, rkey, 0; in network byte order
 	checksumSize = 8  // FNV-1a of the memory
 	lengthMax    = 1 << 30
-	piece        = 1 << 20 // each port can carry that in one read
+	piece        = 1 << 20 // every port allows this much per read
 	timeout      = time.Minute
 )
 
-// remote is the server's memory, as its message tells it.
+// remote is the server's memory, from its message.
 type remote struct {
 	addr   uint64
 	length int
@@ -47,7 +46,7 @@ func main() {
 	}
 }
 
-// fetch connects, takes the two messages, and reads what they describe.
+// fetch connects, receives both messages, and reads the memory they describe.
 func fetch(host, port string, wrongRkey bool) (err error) {
 	conn, err := NewConn(host, port, 1, 2)
 	if err != nil {
@@ -92,8 +91,8 @@ func printDevice(conn *Conn) error {
 	return nil
 }
 
-// receive connects and takes both messages. One that finds no receive is refused, so these
-// come before the connection.
+// receive connects and receives both messages. A message that finds no receive is rejected,
+// so receives are posted before connecting.
 func receive(conn *Conn, inbox *Region) (memory remote, checksum uint64, err error) {
 	if err := conn.PostRecv(inbox, 0, regionSize); err != nil {
 		return memory, 0, err
@@ -133,7 +132,7 @@ func parseRegion(message []byte) (remote, error) {
 	return remote{addr, int(length), rkey}, nil
 }
 
-// read reads piece by piece, each when the one before has come.
+// read reads the pieces one after the other.
 func read(conn *Conn, target *Region, memory remote) error {
 	started, reads := time.Now(), 0
 	for offset := 0; offset < memory.length; offset += piece {

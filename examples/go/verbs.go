@@ -17,10 +17,10 @@ import (
 	"unsafe"
 )
 
-// In this file "_, err := C.f()" takes errno: cgo reads it on the thread of the call, before
-// the goroutine can move to another. It means something only if the result says "failed".
+// In this file "_, err := C.f()" gets errno: cgo reads it on the thread of the call, before
+// the goroutine can move to another. It is meaningful only if the result indicates failure.
 
-// CompletionError is a work request that was posted, and failed. It unwraps to the
+// CompletionError is a failed work request. It unwraps to the
 // nearest errno, so that errors.Is(err, fs.ErrPermission) is true for a wrong rkey.
 type CompletionError struct {
 	Op     string
@@ -42,8 +42,8 @@ type Conn struct {
 	regions   []*Region
 }
 
-// NewConn resolves the address and makes the queue pair; sends and recvs are how many
-// requests may be outstanding in its queues. Receives can be posted before Connect.
+// NewConn resolves the address and creates the queue pair; sends and recvs limit how many
+// requests may be outstanding. Receives can be posted before Connect.
 func NewConn(host, port string, sends, recvs int) (*Conn, error) {
 	node, service := C.CString(host), C.CString(port)
 	defer C.free(unsafe.Pointer(node))
@@ -51,7 +51,7 @@ func NewConn(host, port string, sends, recvs int) (*Conn, error) {
 
 	var info *C.struct_rdma_addrinfo
 	hints := C.struct_rdma_addrinfo{ai_port_space: C.RDMA_PS_TCP}
-	// Either the usual -1 and errno, or one of getaddrinfo's codes.
+	// Either -1 and errno, or one of getaddrinfo's codes.
 	if code, err := C.rdma_getaddrinfo(node, service, &hints, &info); code == -1 {
 		return nil, os.NewSyscallError("rdma_getaddrinfo", err)
 	} else if code != 0 {
@@ -71,15 +71,15 @@ func NewConn(host, port string, sends, recvs int) (*Conn, error) {
 	return conn, nil
 }
 
-// Device is the name of the RDMA device, and the number of its port.
+// Device returns the name of the RDMA device and the port number.
 func (c *Conn) Device() (string, int) {
 	return C.GoString(&c.id.verbs.device.name[0]), int(c.id.port_num)
 }
 
-// Connect waits until the connection is there.
+// Connect waits until the connection is established.
 func (c *Conn) Connect() error {
-	// As many RDMA reads at once as both devices allow. Not 7 retries: soft-RoCE takes
-	// that as for ever.
+	// As many concurrent RDMA reads as both devices allow. Not 7 retries: soft-RoCE takes
+	// that as forever.
 	param := C.struct_rdma_conn_param{
 		responder_resources: C.RDMA_MAX_RESP_RES,
 		initiator_depth:     C.RDMA_MAX_INIT_DEPTH,
@@ -92,8 +92,8 @@ func (c *Conn) Connect() error {
 	return nil
 }
 
-// Close disconnects, so that no device is at work on the memory; then it releases the
-// regions, then the rest. It returns the first error.
+// Close disconnects, so that no device accesses the memory, then releases the regions,
+// then the rest. It returns the first error.
 func (c *Conn) Close() (err error) {
 	if c.connected {
 		if result, errno := C.rdma_disconnect(c.id); result != 0 {
@@ -109,15 +109,17 @@ func (c *Conn) Close() (err error) {
 	return err
 }
 
-// Region is registered memory. A device writes there behind Go's back, so it must neither
-// move nor be collected: it is C's memory, which Data shows until the connection is closed.
+// Region is registered memory. A device writes to it without Go's knowledge, so it must
+// neither move nor be collected: it is allocated by C, and Data is valid until the
+// connection is closed.
 type Region struct {
 	Data []byte
 	mr   *C.struct_ibv_mr
 }
 
-// NewRegion makes memory for sends, receives, and as the target of RDMA reads. The peer
-// has no access to it, but on iWARP, where the answer to a read comes as a write of the peer.
+// NewRegion allocates memory for sends, receives, and as the destination of RDMA reads. The
+// peer has no access to it, except on iWARP, where the response to a read arrives as a
+// write by the peer.
 func (c *Conn) NewRegion(length int) (*Region, error) {
 	memory := C.calloc(1, C.size_t(length))
 	if memory == nil {
@@ -142,7 +144,7 @@ func (c *Conn) NewRegion(length int) (*Region, error) {
 func (r *Region) close() error {
 	memory := r.mr.addr
 	if result, err := C.rdma_dereg_mr(r.mr); result != 0 {
-		// A device may still use it: better lost than freed.
+		// A device may still use it: leak it rather than free it.
 		return os.NewSyscallError("rdma_dereg_mr", err)
 	}
 	C.free(memory)
@@ -150,7 +152,7 @@ func (r *Region) close() error {
 	return nil
 }
 
-// part is the address of a part of the region; out of range it panics, as slices do.
+// part returns the address of a part of the region; it panics if out of range, like slices.
 func (r *Region) part(offset, length int) unsafe.Pointer {
 	return unsafe.Pointer(&r.Data[offset : offset+length][0])
 }
@@ -192,8 +194,8 @@ func (c *Conn) AwaitRecv(op string, timeout time.Duration) (int, error) {
 	return int(wc.byte_len), err
 }
 
-// await calls get until it has a completion. Signals, which the Go runtime uses itself, end
-// a wait early with EINTR.
+// await calls get until it has a completion. Signals, which the Go runtime uses, interrupt
+// a wait with EINTR.
 func await(op string, timeout time.Duration, get func(*C.struct_ibv_wc, C.int) (C.int, error)) (
 	wc C.struct_ibv_wc, err error) {
 	for deadline := time.Now().Add(timeout); ; {
@@ -213,7 +215,7 @@ func await(op string, timeout time.Duration, get func(*C.struct_ibv_wc, C.int) (
 	}
 }
 
-// check makes an error of a completion that is not a success.
+// check turns a failed completion into an error.
 func check(op string, wc *C.struct_ibv_wc) error {
 	if wc.status == C.IBV_WC_SUCCESS {
 		return nil

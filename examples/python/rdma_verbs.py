@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """RDMA from Python: connections of librdmacm, and the verbs helpers of librdma_verbs.
 
-Needs the two libraries, and of Python 3.9 or newer the standard library alone.
+Needs the two libraries, and Python 3.9 or newer with only its standard library.
 
     with rdma_verbs.Endpoint("192.0.2.1", "7471") as endpoint:
         buffer = bytearray(4096)
@@ -11,19 +11,19 @@ Needs the two libraries, and of Python 3.9 or newer the standard library alone.
             endpoint.get_send_comp(timeout=10)
 
 An ``Endpoint`` is an ``rdma_cm_id`` with a queue pair, a ``Region`` an ``ibv_mr``; the
-methods have the names of the C functions, so the manual pages are theirs: see
-rdma_verbs(7) and rdma_cm(7). The differences:
+methods are named after the C functions, whose manual pages apply: see rdma_verbs(7) and
+rdma_cm(7). The differences:
 
-- What fails raises ``RdmaError``, an ``OSError``. A completion that is not a success
-  raises ``CompletionError``. A wait that took too long raises ``TimeoutError``.
+- Failures raise ``RdmaError``, an ``OSError``. A failed completion raises
+  ``CompletionError``. A wait that takes too long raises ``TimeoutError``.
 - A buffer is an object with a writable, contiguous buffer: bytearray, mmap, array.array,
-  a memoryview of them. While it is registered it is exported, so that it can neither
-  be resized nor freed.
-- Time-outs are in seconds; None waits for ever. Waiting for completions and events ends
-  with Ctrl-C, as waiting does elsewhere in Python.
+  a memoryview of them. While it is registered it is exported, so it can be neither
+  resized nor freed.
+- Timeouts are in seconds; None waits forever. Waiting for completions and events can be
+  interrupted with Ctrl-C, as elsewhere in Python.
 
-Several threads may use one endpoint, for example one for each queue; but only one may
-close it, when no other uses it any more.
+Several threads may use one endpoint, for example one per queue; close it only when no
+other thread uses it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 
 
 class WcStatus(enum.IntEnum):
-    """``enum ibv_wc_status``: how a work request ended."""
+    """``enum ibv_wc_status``: the outcome of a work request."""
 
     SUCCESS = 0
     LOC_LEN_ERR = 1
@@ -95,7 +95,7 @@ class WcStatus(enum.IntEnum):
 
 
 class WcOpcode(enum.IntEnum):
-    """``enum ibv_wc_opcode``: what a completed work request was, as far as used here."""
+    """``enum ibv_wc_opcode``, as far as used here."""
 
     SEND = 0
     RDMA_WRITE = 1
@@ -261,7 +261,7 @@ if TYPE_CHECKING:
 
 
 class RdmaError(OSError):
-    """A call has failed. ``errno`` and ``strerror`` say why, ``function`` which one."""
+    """A failed call: ``errno`` and ``strerror`` tell why, ``function`` which one."""
 
     function: str
 
@@ -277,7 +277,7 @@ class RdmaError(OSError):
 
 
 class CompletionError(RdmaError):
-    """A work request has been posted, and has failed.
+    """A work request that was posted and failed.
 
     ``strerror`` has the likely cause, ``errno`` is the nearest errno value
     (rdmax_wc_strerror, rdmax_wc_errno), ``wr_id`` the one that was posted. After the first
@@ -319,13 +319,13 @@ class CompletionError(RdmaError):
 
 
 class Completion(NamedTuple):
-    """A work request that has ended well."""
+    """A work request that succeeded."""
 
     wr_id: int
     opcode: int
     """See ``WcOpcode``."""
     byte_len: int
-    """How much was received; only a receive tells."""
+    """The number of bytes received; valid for receives only."""
 
 
 # --- the libraries ---------------------------------------------------------------------
@@ -435,7 +435,7 @@ def _create_ep(
     code = library.rdma_getaddrinfo(
         host.encode(), port.encode() if port is not None else None, byref(hints), byref(found)
     )
-    # Either the usual -1 and errno, or one of getaddrinfo's codes.
+    # Either -1 and errno, or one of getaddrinfo's codes.
     if code == -1:
         raise _failed(library.rdma_getaddrinfo)
     if code:
@@ -460,13 +460,13 @@ def _qp_attr(max_send_wr: int, max_recv_wr: int) -> _ibv_qp_init_attr:
 
 
 class _Deadline:
-    """When a wait has to end; None: never."""
+    """When a wait must end; None: never."""
 
     def __init__(self, timeout: Optional[float]) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def await_readable(self, what: str, *fds: int) -> list[int]:
-        """Waits until file descriptors are readable: which. Signals do not end that."""
+        """Waits until some of the file descriptors are readable. Signals do not end the wait."""
         poll = select.poll()
         for fd in fds:
             poll.register(fd, select.POLLIN)
@@ -481,7 +481,7 @@ class _Deadline:
 
 
 class Region:
-    """Registered memory: an ``ibv_mr``, and the buffer that it is for.
+    """Registered memory: an ``ibv_mr`` and its buffer.
 
     Made by the methods ``reg_*`` of an ``Endpoint``; ends with its ``with`` block, with
     ``close``, or with the endpoint. Until then the buffer cannot be resized.
@@ -512,7 +512,7 @@ class Region:
         return self.addr + offset, length, self._mr
 
     def close(self) -> None:
-        """Deregisters the memory: no device touches it any more."""
+        """Deregisters the memory: no device accesses it any more."""
         if self._mr is not None:
             self._endpoint._library.rdma_dereg_mr(self._mr)
             self._mr = None
@@ -537,7 +537,7 @@ _Self = TypeVar("_Self", bound="_CmId")
 
 
 class _CmId:
-    """What an endpoint and a listener share: an ``rdma_cm_id`` that has to be destroyed."""
+    """Shared by endpoint and listener: an ``rdma_cm_id`` that must be destroyed."""
 
     def __init__(self, library: Library, cm_id: _Id) -> None:
         self._library = library
@@ -554,7 +554,7 @@ class _CmId:
             self._id = None
 
     def close(self) -> None:
-        """Gives back all that belongs to it."""
+        """Releases everything that belongs to it."""
         self._destroy()
 
     def __enter__(self: _Self) -> _Self:
@@ -615,26 +615,26 @@ class Endpoint(_CmId):
 
     @property
     def is_iwarp(self) -> bool:
-        """Whether the device speaks iWARP: see ``reg_write``."""
+        """Whether the device is an iWARP device: see ``reg_write``."""
         device = self._handle().contents.verbs.contents.device.contents
         return bool(device.transport_type == _IBV_TRANSPORT_IWARP)
 
     # Connecting.
 
     def connect(self) -> None:
-        """Connects to the address that the endpoint was made for, and waits for that."""
+        """Connects to the endpoint's address, and waits until connected."""
         self._library.rdma_connect(self._handle(), byref(self._conn_param()))
         self._connected = True
 
     def accept(self) -> None:
-        """Accepts the request that a ``Listener`` has given."""
+        """Accepts the request that a ``Listener`` returned."""
         self._library.rdma_accept(self._handle(), byref(self._conn_param()))
         self._connected = True
 
     @staticmethod
     def _conn_param() -> _rdma_conn_param:
-        # As many RDMA reads at once as both devices allow. Not 7 retries: soft-RoCE
-        # takes that as for ever.
+        # As many concurrent RDMA reads as both devices allow. Not 7 retries: soft-RoCE
+        # takes that as forever.
         return _rdma_conn_param(
             responder_resources=_RDMA_MAX_RESP_RES,
             initiator_depth=_RDMA_MAX_INIT_DEPTH,
@@ -643,7 +643,7 @@ class Endpoint(_CmId):
         )
 
     def wait_disconnected(self, timeout: Optional[float] = None) -> None:
-        """Waits until the peer ends the connection, and ends this side of it, too."""
+        """Waits until the peer disconnects, then disconnects this side, too."""
         if self._connected:
             channel = self._handle().contents.channel.contents
             _Deadline(timeout).await_readable("waiting for the peer's end", channel.fd)
@@ -651,7 +651,7 @@ class Endpoint(_CmId):
             self.disconnect()
 
     def disconnect(self) -> None:
-        """Ends the connection, if there is one. What is still posted is flushed."""
+        """Disconnects, if connected. Outstanding requests are flushed."""
         if self._connected:
             # It waits for an event that comes once.
             self._connected = False
@@ -685,12 +685,12 @@ class Endpoint(_CmId):
         """
         return Region(self, self._library.rdma_reg_write, buffer)
 
-    # Posting: the request is queued, and its end is told by a completion.
+    # Posting: the request is queued, and its completion tells the outcome.
 
     def post_recv(
         self, region: Region, offset: int = 0, length: Optional[int] = None, wr_id: int = 0
     ) -> None:
-        """Posts a receive into a part of the region, all of it if not said otherwise."""
+        """Posts a receive into a part of the region, by default all of it."""
         addr, length, mr = region._part(offset, length)
         self._library.rdma_post_recv(self._handle(), wr_id, addr, length, mr)
 
@@ -741,13 +741,13 @@ class Endpoint(_CmId):
     # Completions.
 
     def get_send_comp(self, timeout: Optional[float] = None) -> Completion:
-        """Takes a completion of the send queue, and waits for it if need be."""
+        """Takes a completion of the send queue, waiting for it if necessary."""
         return self._get_comp(
             self._library.rdmax_get_send_comp, self.send_comp_fd(), "send queue", timeout
         )
 
     def get_recv_comp(self, timeout: Optional[float] = None) -> Completion:
-        """Takes a completion of the receive queue, and waits for it if need be."""
+        """Takes a completion of the receive queue, waiting for it if necessary."""
         return self._get_comp(
             self._library.rdmax_get_recv_comp, self.recv_comp_fd(), "receive queue", timeout
         )
@@ -817,7 +817,7 @@ class Listener(_CmId):
         return socket.ntohs(self._library.rdma_get_src_port(self._handle()))
 
     def get_request(self, timeout: Optional[float] = None) -> Endpoint:
-        """Waits for the next request; ``accept`` of the endpoint makes the connection."""
+        """Waits for the next request; the endpoint's ``accept`` accepts it."""
         channel = self._handle().contents.channel.contents
         _Deadline(timeout).await_readable("waiting for a connection", channel.fd)
         cm_id = POINTER(_rdma_cm_id)()

@@ -15,7 +15,7 @@ import rdma_verbs
 REGION = struct.Struct("!QQII")  # address, length, rkey, 0; in network byte order
 CHECKSUM = struct.Struct("!Q")  # FNV-1a of the memory
 LENGTH_MAX = 1 << 30
-PIECE = 1 << 20  # each port can carry that in one read
+PIECE = 1 << 20  # every port allows this much per read
 TIMEOUT = 60.0  # seconds for one step
 
 # The wr_id of each kind of request: a failed completion has nothing else to tell it by.

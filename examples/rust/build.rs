@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links `librdma_verbs` and what it needs as pkg-config says.
+//! Links `librdma_verbs` and its dependencies with pkg-config's flags.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
     match pkg_config() {
         Ok(flags) => flags.split_whitespace().for_each(link),
-        // The linker may find the libraries all the same; if not, it says so.
+        // The linker may find the libraries anyway; if not, it reports that.
         Err(reason) => {
             println!("cargo::warning=pkg-config --libs librdma_verbs: {reason}");
             ["-lrdma_verbs", "-lrdmacm"].into_iter().for_each(link);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `read-client [--wrong-rkey] ADDRESS PORT`
 //!
-//! Fetches the memory that `read_server` offers by RDMA read, and verifies every byte. The
-//! exit status is 0 only if every byte is as the server made it.
+//! Reads the memory that `read_server` offers and verifies it. The exit status is 0 only if
+//! every byte is correct.
 
 mod verbs;
 
@@ -17,11 +17,11 @@ use verbs::{Connection, Region, while_doing};
 const REGION: Range<usize> = 0..24;
 const CHECKSUM: Range<usize> = 24..32;
 const LENGTH_MAX: usize = 1 << 30;
-/// Each port can carry that in one read.
+/// Every port allows this much per read.
 const PIECE: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the server tells of its memory.
+/// The server's memory, from its message.
 struct Offer {
     addr: u64,
     length: usize,
@@ -66,8 +66,8 @@ fn fetch(host: &str, port: &str, wrong_rkey: bool) -> io::Result<()> {
     verify(&data, offer.checksum)
 }
 
-/// Connects and takes both messages. One that finds no receive is refused, so these come
-/// before the connection.
+/// Connects and receives both messages. A message that finds no receive is rejected, so
+/// receives are posted before connecting.
 fn receive_offer(connection: &Connection) -> io::Result<Offer> {
     let inbox = Region::new(connection, CHECKSUM.end)?;
     connection.post_recv(&inbox, REGION)?;
@@ -110,7 +110,7 @@ fn parse(messages: &[u8]) -> Option<Offer> {
     })
 }
 
-/// Reads piece by piece, each when the one before has come.
+/// Reads the pieces one after the other.
 fn read(connection: &Connection, offer: &Offer) -> io::Result<Vec<u8>> {
     let target = Region::new(connection, offer.length)?;
     let started = Instant::now();

@@ -2,8 +2,8 @@
 //! Connections, registered memory and completions, safe to use.
 //!
 //! A [`Region`] borrows its [`Connection`], so it cannot outlive it; each is released when
-//! it is dropped. What a device may write at any time cannot be borrowed: the memory of a
-//! region is handed out when it is no longer registered.
+//! it is dropped. Memory that a device may write at any time cannot be borrowed: a region's
+//! memory becomes accessible when it is no longer registered.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -19,7 +19,7 @@ use rdma_verbs_bindings::{
 };
 
 const RDMA_PS_TCP: c_int = 0x0106;
-/// Not 7: soft-RoCE takes that as for ever.
+/// Not 7: soft-RoCE takes that as forever.
 const RETRIES: u8 = 6;
 
 /// librdma_verbs.
@@ -94,7 +94,7 @@ struct Device {
 
 // --- errors ----------------------------------------------------------------------------
 
-/// A work request that was posted, and failed.
+/// A failed work request.
 #[derive(Debug)]
 pub struct CompletionError {
     status: u32,
@@ -109,7 +109,7 @@ impl fmt::Display for CompletionError {
 
 impl Error for CompletionError {}
 
-/// An error of kind as errno says: `PermissionDenied` for a wrong rkey. It holds a
+/// An error with the kind of its errno: `PermissionDenied` for a wrong rkey. It holds a
 /// [`CompletionError`].
 fn completion_error(wc: &ibv_wc) -> io::Error {
     // SAFETY: `wc` is valid; the text is never changed or freed.
@@ -127,7 +127,7 @@ fn completion_error(wc: &ibv_wc) -> io::Error {
     )
 }
 
-/// The same error, and what was being done.
+/// The same error, with what was being done.
 pub fn while_doing(what: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -191,8 +191,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Resolves the address and makes the queue pair. At most so many sends and receives
-    /// may be outstanding.
+    /// Resolves the address and creates the queue pair. `sends` and `receives` limit how many
+    /// requests may be outstanding.
     pub fn new(host: &str, port: &str, sends: u32, receives: u32) -> io::Result<Self> {
         let address = AddressInfo::resolve(host, port)?;
         // SAFETY: zeros are NULL pointers and numbers, so a valid value.
@@ -234,11 +234,11 @@ impl Connection {
         unsafe { (*self.id).port_num }
     }
 
-    /// Connects to the address that it was made for.
+    /// Connects to the resolved address.
     pub fn connect(&self) -> io::Result<()> {
         // SAFETY: zeros are NULL pointers and numbers, so a valid value.
         let mut param: rdma_conn_param = unsafe { mem::zeroed() };
-        // As many RDMA reads at once as both devices allow.
+        // As many concurrent RDMA reads as both devices allow.
         param.responder_resources = u8::MAX;
         param.initiator_depth = u8::MAX;
         param.retry_count = RETRIES;
@@ -314,7 +314,7 @@ impl Drop for Connection {
     }
 }
 
-/// Calls `get` until it has a completion, which has to be a success.
+/// Calls `get` until it has a completion, and turns a failed one into an error.
 fn await_completion(
     limit: Duration,
     get: impl Fn(*mut ibv_wc, c_int) -> c_int,
@@ -329,7 +329,7 @@ fn await_completion(
             1 => return Err(completion_error(&wc)),
             0 => return Err(io::ErrorKind::TimedOut.into()),
             _ => match io::Error::last_os_error() {
-                // By a signal.
+                // Interrupted by a signal.
                 error if error.kind() == io::ErrorKind::Interrupted => (),
                 error => return Err(while_doing("waiting for a completion")(error)),
             },
@@ -347,8 +347,8 @@ pub struct Region<'c> {
 }
 
 impl<'c> Region<'c> {
-    /// Memory for messages, and as the target of RDMA reads. The peer has no access to it,
-    /// but on iWARP, where the answer to a read comes as a write of the peer.
+    /// Memory for messages, and as the destination of RDMA reads. The peer has no access to
+    /// it, except on iWARP, where the response to a read arrives as a write by the peer.
     pub fn new(connection: &'c Connection, length: usize) -> io::Result<Self> {
         let (name, register): (_, unsafe extern "C" fn(_, _, _) -> _) =
             if connection.device().transport_type == IBV_TRANSPORT_IWARP {
@@ -402,7 +402,7 @@ impl<'c> Region<'c> {
 impl Drop for Region<'_> {
     fn drop(&mut self) {
         if !self.mr.is_null() && self.deregister().is_err() {
-            // A device may still write there: better lost than freed.
+            // A device may still write to it: leak it rather than free it.
             mem::forget(mem::take(&mut self.memory));
         }
     }
