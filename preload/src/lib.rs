@@ -39,5 +39,6 @@ mod request;
 mod settings;
 mod stack;
 mod stat;
+mod table;
 mod thread;
 mod trace;

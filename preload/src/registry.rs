@@ -1,93 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables from keys to objects, which find an object without a lock.
-//!
-//! A node is never freed: when its object goes, the next object whose key falls into
-//! the same bucket takes it over. So a table grows to the largest number of objects
-//! that were alive at once, and a pointer into it never dangles.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use std::{mem, ptr, slice};
 
 use crate::lock::{Held, Lock};
-
-const BUCKETS: usize = 1024;
-/// Keys of nodes that hold no object: free, and about to be taken over.
-const FREE: u64 = 0;
-const CLAIMED: u64 = u64::MAX;
-
-struct Node<V> {
-    key: AtomicU64,
-    value: V,
-    next: *const Node<V>,
-}
-
-/// From keys to values that are shared: locked ones, or atomic ones.
-struct Table<V: 'static> {
-    buckets: [AtomicPtr<Node<V>>; BUCKETS],
-}
-
-// SAFETY: nodes are published by atomics and never freed; their values are shared.
-unsafe impl<V: Sync> Sync for Table<V> {}
-// SAFETY: as above.
-unsafe impl<V: Send> Send for Table<V> {}
-
-impl<V> Table<V> {
-    const fn new() -> Self {
-        Self {
-            buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS],
-        }
-    }
-
-    fn bucket(&self, key: u64) -> &AtomicPtr<Node<V>> {
-        let index = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        // The hash has 10 bits, as many as there are buckets.
-        self.buckets.get(index as usize).unwrap_or(&self.buckets[0])
-    }
-
-    fn nodes(bucket: &AtomicPtr<Node<V>>) -> impl Iterator<Item = &'static Node<V>> + use<V> {
-        let mut node: *const Node<V> = bucket.load(Acquire);
-        std::iter::from_fn(move || {
-            // SAFETY: NULL, or a node, which is never freed.
-            let this = unsafe { node.as_ref() }?;
-            node = this.next;
-            Some(this)
-        })
-    }
-
-    #[inline]
-    fn find(&self, key: u64) -> Option<&'static Node<V>> {
-        Self::nodes(self.bucket(key)).find(|node| node.key.load(Acquire) == key)
-    }
-
-    /// A node that nobody finds until its key is set.
-    fn claim(&self, key: u64, fresh: impl FnOnce() -> V) -> &'static Node<V> {
-        let bucket = self.bucket(key);
-        let free = Self::nodes(bucket).find(|node| {
-            node.key
-                .compare_exchange(FREE, CLAIMED, AcqRel, Relaxed)
-                .is_ok()
-        });
-        if let Some(node) = free {
-            return node;
-        }
-        let node = Box::into_raw(Box::new(Node {
-            key: AtomicU64::new(CLAIMED),
-            value: fresh(),
-            next: ptr::null(),
-        }));
-        let mut head = bucket.load(Acquire);
-        loop {
-            // SAFETY: until it is in its bucket, the node is this thread's alone.
-            unsafe { (*node).next = head };
-            match bucket.compare_exchange_weak(head, node, AcqRel, Acquire) {
-                // SAFETY: never freed.
-                Ok(_) => return unsafe { &*node },
-                Err(now) => head = now,
-            }
-        }
-    }
-}
+use crate::table::{CLAIMED, FREE, Table};
 
 /// From keys to objects, which are locked while they are used.
 pub struct Registry<T: 'static>(Table<Lock<T>>);
@@ -151,7 +70,7 @@ impl<T: Default + Send> Registry<T> {
 
     /// Calls a function with each object, locked one at a time.
     pub fn each(&self, mut visit: impl FnMut(u64, &mut T)) {
-        for node in self.0.buckets.iter().flat_map(Table::nodes) {
+        for node in self.0.all() {
             let mut value = node.value.lock();
             let key = node.key.load(Acquire);
             if key != FREE && key != CLAIMED {
@@ -231,7 +150,7 @@ impl<T> Interned<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Interned, Map, Registry, Table};
+    use super::{Interned, Map, Registry};
 
     #[test]
     fn finds_what_was_put_in() {
@@ -260,7 +179,7 @@ mod tests {
                 registry.remove(key);
             }
         }
-        let nodes = registry.0.buckets.iter().flat_map(Table::nodes).count();
+        let nodes = registry.0.all().count();
         assert!(nodes <= 99);
     }
 
