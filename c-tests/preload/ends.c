@@ -137,6 +137,40 @@ static void by_signal(void)
 	raise(SIGTERM);
 }
 
+void *__libc_malloc(size_t size);
+static volatile int must_not_allocate;
+
+/* In place of the C library's: whoever interrupts it must not call it. */
+void *malloc(size_t size)
+{
+	if (must_not_allocate)
+		abort();
+	return __libc_malloc(size);
+}
+
+static void *is_interrupted(void *nothing)
+{
+	must_not_allocate = 1;
+	raise(SIGTERM);
+	return nothing;
+}
+
+/* The signal comes to a thread that has used no verbs, while it allocates memory. */
+static void by_signal_in_malloc(void)
+{
+	pthread_t thread;
+
+	work();
+	require(!pthread_create(&thread, NULL, is_interrupted, NULL), "pthread_create");
+	pthread_join(thread, NULL);
+}
+
+static void by_handler_in_malloc(void)
+{
+	signal(SIGTERM, leave);
+	by_signal_in_malloc();
+}
+
 static void wait_for(pid_t child)
 {
 	int status;
@@ -362,6 +396,8 @@ static const struct {
 	{ "last-thread", by_last_thread, NULL },
 	{ "handler", by_handler, NULL },
 	{ "signal", by_signal, NULL },
+	{ "signal-in-malloc", by_signal_in_malloc, NULL },
+	{ "handler-in-malloc", by_handler_in_malloc, NULL },
 	{ "in-child", in_child, NULL },
 	{ "inherited", inherited, NULL },
 	{ "after-vfork", after_vfork, NULL },

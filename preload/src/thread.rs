@@ -147,6 +147,13 @@ impl Busy {
     }
 }
 
+/// Whether this thread is in the middle of a hook. For signal handlers, too: it makes
+/// nothing.
+pub fn is_busy() -> bool {
+    // SAFETY: NULL, or made by `own` and never freed.
+    unsafe { pointer::get().as_ref() }.is_some_and(|own| own.busy.get())
+}
+
 impl Drop for Busy {
     #[inline]
     fn drop(&mut self) {

@@ -22,14 +22,15 @@ use crate::{settings, thread};
 /// # Safety
 /// `channel` points to a completion channel.
 pub unsafe fn begins(channel: *mut ibv_comp_channel) {
-    thread::ids();
+    if returns_at_once((*channel).fd) {
+        return;
+    }
     let own = thread::own();
+    // So that its number is known.
+    thread::ids();
     own.waits_since.store(clock::now(), Relaxed);
     own.waits_for.store(channel as usize, Relaxed);
-    if !returns_at_once((*channel).fd)
-        && knows_events((*channel).context as usize)
-        && !may_come(channel as usize)
-        && is_only_thread()
+    if knows_events((*channel).context as usize) && !may_come(channel as usize) && is_only_thread()
     {
         let mut what = String::new();
         let _ = write!(

@@ -56,10 +56,10 @@ fn finish(is_safe: bool) -> bool {
     }
     // A signal handler may have ended the program in the middle of a hook. Then this
     // thread holds locks, and has not seen what destructors did since.
-    if mode == Mode::Check && is_safe && !thread::own().busy.get() {
+    if mode == Mode::Check && is_safe && !thread::is_busy() {
         check::at_exit();
     }
-    if mode == Mode::Trace && settings::get().format == Format::Perfetto {
+    if mode == Mode::Trace && is_safe && settings::get().format == Format::Perfetto {
         trace::finish();
     }
     if has_watched && is_safe {

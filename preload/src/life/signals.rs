@@ -48,7 +48,7 @@ pub extern "C" fn report_now(_: c_int) {
 
 extern "C" fn report_and_die(signal: c_int) {
     if end::is_worth_a_report() {
-        let is_in_hook = thread::own().busy.get();
+        let is_in_hook = thread::is_busy();
         own_stack::run_soon(|| {
             if settings::is(Mode::Check) && !is_in_hook {
                 check::report_waits();

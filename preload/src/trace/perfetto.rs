@@ -34,7 +34,8 @@ pub struct Lanes {
     queue: u32,
     /// Where the last slice of each lane ends. Several requests may be in flight in the
     /// crowded lane; in the others, a request that had to wait for a lock is older.
-    ends: [u64; LANES as usize + 1],
+    /// Only as many as were used.
+    ends: Vec<u64>,
 }
 
 impl Lanes {
@@ -58,7 +59,11 @@ impl Lanes {
 
     /// The beginning of a slice, which is not before the end of the last one.
     fn begin(&mut self, lane: u8, from: u64, to: u64) -> u64 {
-        let Some(end) = self.ends.get_mut(usize::from(lane)) else {
+        let lane = usize::from(lane);
+        if lane >= self.ends.len() {
+            self.ends.resize(lane.saturating_add(1), 0);
+        }
+        let Some(end) = self.ends.get_mut(lane) else {
             return from;
         };
         let from = from.max(*end);
