@@ -60,6 +60,22 @@ has() {
 	command -v "$@" >/dev/null
 }
 
+# check_with TOOL NAME COMMAND...: as check, but skipped where the tool is missing
+check_with() {
+	if has "$1"; then
+		check "${@:2}"
+	else
+		skip "$2" "no $1"
+	fi
+}
+
+# make_copies TARGET VARIABLE=VALUE...: make install and uninstall, which need no tools, without
+# the settings that the caller of this test has given to its make
+make_copies() {
+	env -u MAKEFLAGS -u MAKEOVERRIDES -u PREFIX -u LIBDIR -u INCLUDEDIR -u MANDIR -u BINDIR \
+		-u DESTDIR make --no-print-directory --silent CARGO=false CC=false "$@"
+}
+
 # fails COMMAND...: succeeds if the command does not
 fails() {
 	! "$@"

@@ -5,6 +5,7 @@
  * Programs that are harder to watch than others. Each prints what it has done, for
  * the test to compare with what was seen.
  */
+#define _GNU_SOURCE	/* program_invocation_name */
 #include "loop.h"
 
 #include <errno.h>
@@ -28,21 +29,19 @@ static void writes(struct loop *loop, int count)
 	}
 }
 
-static void open_connected(struct loop *loop)
-{
-	loop_open(loop, IBV_QPT_RC);
-	loop_connect(loop);
-}
-
-static void once(int count)
+static void runs(int count)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	strcpy(loop.memory, "payload");
 	writes(&loop, count);
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
+}
+
+static void once(void)
+{
+	runs(2);
 }
 
 /* Two contexts of one device at a time. */
@@ -50,15 +49,13 @@ static void two_contexts(void)
 {
 	struct loop one, other;
 
-	open_connected(&one);
-	open_connected(&other);
+	loop_open_connected(&one);
+	loop_open_connected(&other);
 	writes(&one, 2);
 	writes(&other, 3);
-	loop_stop(&one);
-	loop_close(&one);
+	loop_stop_and_close(&one);
 	writes(&other, 4);
-	loop_stop(&other);
-	loop_close(&other);
+	loop_stop_and_close(&other);
 }
 
 /* The child opens the device anew, and ends as a child ends. */
@@ -68,24 +65,25 @@ static void forks(void)
 	int status;
 	pid_t child;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	writes(&loop, 1);
 	child = fork();
 	require(child >= 0, "fork");
 	if (child == 0) {
-		once(2);
+		runs(2);
 		exit(7);
 	}
 	require(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7, "child");
 	writes(&loop, 3);
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* Becomes another program with the same environment. */
-static void execs(const char *self)
+static void execs(void)
 {
-	once(1);
+	const char *self = program_invocation_name;
+
+	runs(1);
 	execl(self, self, "once", (char *)NULL);
 	require(0, "execl");
 }
@@ -94,7 +92,7 @@ static void is_killed(void)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	writes(&loop, 5);
 	raise(SIGKILL);
 }
@@ -103,7 +101,7 @@ static void is_terminated(void)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	writes(&loop, 5);
 	raise(SIGTERM);
 }
@@ -113,12 +111,11 @@ static void is_asked(void)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	writes(&loop, 5);
 	raise(SIGUSR1);
 	writes(&loop, 2);
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void on_signal(int number)
@@ -133,7 +130,7 @@ static void uses_the_signal(void)
 	int number;
 
 	signal(SIGUSR1, on_signal);
-	once(1);
+	runs(1);
 	raise(SIGUSR1);
 	signal(SIGUSR1, SIG_IGN);
 	raise(SIGUSR1);
@@ -162,14 +159,13 @@ static void cancels(void)
 	struct loop loop;
 	void *result;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	require(!ibv_req_notify_cq(loop.cq, 0), "ibv_req_notify_cq");
 	require(!pthread_create(&thread, NULL, wait_for_ever, &loop), "pthread_create");
 	usleep(100000);
 	require(!pthread_cancel(thread), "pthread_cancel");
 	require(!pthread_join(thread, &result) && result == PTHREAD_CANCELED, "pthread_join");
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void *write_in_thread(void *loop)
@@ -184,13 +180,12 @@ static void threads(void)
 	pthread_t thread[4];
 
 	for (int i = 0; i < 4; i++)
-		open_connected(&loop[i]);
+		loop_open_connected(&loop[i]);
 	for (int i = 0; i < 4; i++)
 		require(!pthread_create(&thread[i], NULL, write_in_thread, &loop[i]), "thread");
 	for (int i = 0; i < 4; i++) {
 		pthread_join(thread[i], NULL);
-		loop_stop(&loop[i]);
-		loop_close(&loop[i]);
+		loop_stop_and_close(&loop[i]);
 	}
 }
 
@@ -202,7 +197,7 @@ static void keeps_errno(void)
 	struct loop loop;
 	struct ibv_wc wc;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffers[0]);
 	errno = 4711;
 	require(!loop_send(&loop, &request), "ibv_post_send");
@@ -217,8 +212,7 @@ static void keeps_errno(void)
 	errno = 0;
 	if (!ibv_reg_mr(loop.pd, NULL, 4096, 0))
 		printf("ibv_reg_mr %s\n", strerror(errno));
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* The queue pair of a loop becomes an extended one. */
@@ -275,8 +269,7 @@ static void refused(void)
 	require(request.num_sge <= 64, "max_send_sge");
 	printf("request: %s\n", loop_send(&loop, &request) ? "refused" : "taken");
 	writes(&loop, 1);
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void *take_completions(void *loop)
@@ -304,8 +297,7 @@ static void classic_on_extended(void)
 			require(errno == ENOMEM || errno == EAGAIN || !errno, "ibv_post_send");
 	}
 	pthread_join(thread, NULL);
-	loop_stop(&loop);
-	loop_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* Extended queue pairs and completion queues. */
@@ -364,40 +356,26 @@ static void extended(void)
 	require(!ibv_dealloc_pd(loop.pd) && !ibv_close_device(loop.context), "close");
 }
 
+static const struct loop_program programs[] = {
+	{ "once", once },
+	{ "two-contexts", two_contexts },
+	{ "fork", forks },
+	{ "exec", execs },
+	{ "killed", is_killed },
+	{ "terminated", is_terminated },
+	{ "cancel", cancels },
+	{ "threads", threads },
+	{ "errno", keeps_errno },
+	{ "extended", extended },
+	{ "refused", refused },
+	{ "classic-on-extended", classic_on_extended },
+	{ "asked", is_asked },
+	{ "uses-the-signal", uses_the_signal },
+	{ NULL, NULL },
+};
+
 int main(int argc, char **argv)
 {
-	const char *name = argc > 1 ? argv[1] : "";
-
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (!strcmp(name, "once"))
-		once(2);
-	else if (!strcmp(name, "two-contexts"))
-		two_contexts();
-	else if (!strcmp(name, "fork"))
-		forks();
-	else if (!strcmp(name, "exec"))
-		execs(argv[0]);
-	else if (!strcmp(name, "killed"))
-		is_killed();
-	else if (!strcmp(name, "terminated"))
-		is_terminated();
-	else if (!strcmp(name, "cancel"))
-		cancels();
-	else if (!strcmp(name, "threads"))
-		threads();
-	else if (!strcmp(name, "errno"))
-		keeps_errno();
-	else if (!strcmp(name, "extended"))
-		extended();
-	else if (!strcmp(name, "refused"))
-		refused();
-	else if (!strcmp(name, "classic-on-extended"))
-		classic_on_extended();
-	else if (!strcmp(name, "asked"))
-		is_asked();
-	else if (!strcmp(name, "uses-the-signal"))
-		uses_the_signal();
-	else
-		return 2;
-	return 0;
+	return loop_main(argc, argv, programs);
 }

@@ -7,21 +7,8 @@
  */
 #include "loop.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void open_connected(struct loop *loop)
-{
-	loop_open(loop, IBV_QPT_RC);
-	loop_connect(loop);
-}
-
-static void stop_and_close(struct loop *loop)
-{
-	loop_stop(loop);
-	loop_close(loop);
-}
 
 static void succeeds(struct loop *loop)
 {
@@ -89,7 +76,7 @@ static void registered_again(void)
 	struct loop loop;
 	struct ibv_mr *mr;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	for (int i = 0; i < 50; i++) {
 		mr = ibv_reg_mr(loop.pd, loop.memory, LOOP_BYTES, IBV_ACCESS_LOCAL_WRITE);
 		require(mr != NULL, "ibv_reg_mr");
@@ -97,7 +84,7 @@ static void registered_again(void)
 		require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
 		write_from(&loop, loop.mr);
 	}
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* No buffer, or one without bytes, needs no key. */
@@ -108,7 +95,7 @@ static void no_bytes(void)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &empty);
 	empty = (struct ibv_sge){ 0 };
 	require(!loop_send(&loop, &request), "ibv_post_send");
@@ -120,7 +107,7 @@ static void no_bytes(void)
 	require(!loop_send(&loop, &request), "ibv_post_send");
 	succeeds(&loop);
 	succeeds(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* The peer opens a window, through which it is written to. */
@@ -133,7 +120,7 @@ static void memory_window(void)
 	struct ibv_mr *mr;
 	struct ibv_mw *mw;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	mr = ibv_reg_mr(loop.pd, loop.far, LOOP_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	mw = ibv_alloc_mw(loop.pd, IBV_MW_TYPE_1);
 	require(mr && mw, "ibv_alloc_mw");
@@ -147,7 +134,7 @@ static void memory_window(void)
 	require(!loop_send(&loop, &request), "ibv_post_send");
 	succeeds(&loop);
 	require(!ibv_dealloc_mw(mw) && !ibv_dereg_mr(mr), "ibv_dealloc_mw");
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void ready_for_datagrams(struct ibv_qp *qp)
@@ -202,7 +189,7 @@ static void datagrams(void)
 		succeeds(&loop);
 		require(!ibv_destroy_ah(ah), "ibv_destroy_ah");
 	}
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* Reset and connected again, with requests outstanding that are gone by that. */
@@ -211,7 +198,7 @@ static void connected_again(void)
 	struct ibv_sge buffer;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = (struct ibv_sge){ (uintptr_t)loop.memory, LOOP_BYTES, loop.mr->lkey };
 	require(!loop_receive(loop.qp, &buffer), "ibv_post_recv");
 	loop_to_state(loop.qp, IBV_QPS_RESET);
@@ -222,28 +209,20 @@ static void connected_again(void)
 	require(!ibv_dereg_mr(loop.mr), "ibv_dereg_mr");
 	loop.mr = ibv_reg_mr(loop.pd, loop.memory, LOOP_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	require(loop.mr != NULL, "ibv_reg_mr");
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} programs[] = {
+static const struct loop_program programs[] = {
 	{ "shared-receive-queue", shared_receive_queue },
 	{ "registered-again", registered_again },
 	{ "no-bytes", no_bytes },
 	{ "memory-window", memory_window },
 	{ "datagrams", datagrams },
 	{ "connected-again", connected_again },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-		if (argc == 1)
-			printf("%s\n", programs[i].name);
-		else if (!strcmp(argv[1], programs[i].name))
-			programs[i].run();
-	}
-	return 0;
+	return loop_main(argc, argv, programs);
 }

@@ -14,18 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void open_connected(struct loop *loop)
-{
-	loop_open(loop, IBV_QPT_RC);
-	loop_connect(loop);
-}
-
-static void stop_and_close(struct loop *loop)
-{
-	loop_stop(loop);
-	loop_close(loop);
-}
-
 /* Posts a request that writes to the peer, which needs no receive. */
 static void write_with(struct loop *loop, struct ibv_sge buffer, unsigned int more_flags)
 {
@@ -48,12 +36,12 @@ static void past_the_end(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = whole(&loop);
 	buffer.length = 16;
 	buffer.addr += LOOP_BYTES - 16 + (faulty ? 1 : 0);
 	write_with(&loop, buffer, 0);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void unknown_key(bool faulty)
@@ -61,11 +49,11 @@ static void unknown_key(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = whole(&loop);
 	buffer.lkey ^= faulty ? 0x5500 : 0;
 	write_with(&loop, buffer, 0);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void deregistered_key(bool faulty)
@@ -73,7 +61,7 @@ static void deregistered_key(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = whole(&loop);
 	if (faulty) {
 		require(!ibv_dereg_mr(loop.mr), "ibv_dereg_mr");
@@ -84,7 +72,7 @@ static void deregistered_key(bool faulty)
 	} else {
 		write_with(&loop, buffer, 0);
 	}
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void other_domain(bool faulty)
@@ -94,7 +82,7 @@ static void other_domain(bool faulty)
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	pd = ibv_alloc_pd(loop.context);
 	require(pd != NULL, "ibv_alloc_pd");
 	mr = ibv_reg_mr(faulty ? pd : loop.pd, loop.memory, LOOP_BYTES, 0);
@@ -103,7 +91,7 @@ static void other_domain(bool faulty)
 	buffer.lkey = mr->lkey;
 	write_with(&loop, buffer, 0);
 	require(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "ibv_dealloc_pd");
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void read_only(bool faulty)
@@ -112,7 +100,7 @@ static void read_only(bool faulty)
 	struct ibv_sge buffer;
 	struct ibv_mr *mr;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	mr = ibv_reg_mr(loop.pd, loop.memory, LOOP_BYTES, faulty ? 0 : IBV_ACCESS_LOCAL_WRITE);
 	require(mr != NULL, "ibv_reg_mr");
 	buffer = whole(&loop);
@@ -131,7 +119,7 @@ static void fetch_into_read_only(bool faulty, enum ibv_wr_opcode opcode, uint32_
 	struct ibv_send_wr request;
 	struct ibv_mr *mr;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	mr = ibv_reg_mr(loop.pd, loop.memory, LOOP_BYTES, faulty ? 0 : IBV_ACCESS_LOCAL_WRITE);
 	require(mr != NULL, "ibv_reg_mr");
 	request = loop_request(&loop, opcode, &buffer);
@@ -164,10 +152,10 @@ static void no_key(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = (struct ibv_sge){ (uintptr_t)loop.memory, 16, 0 };
 	write_with(&loop, buffer, faulty ? 0 : IBV_SEND_INLINE);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void inline_size(bool faulty)
@@ -175,11 +163,11 @@ static void inline_size(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = whole(&loop);
 	buffer.length = loop.cap.max_inline_data + (faulty ? 1 : 0);
 	write_with(&loop, buffer, IBV_SEND_INLINE);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void buffer_count(bool faulty)
@@ -188,7 +176,7 @@ static void buffer_count(bool faulty)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffers[0]);
 	request.num_sge = (int)loop.cap.max_send_sge + (faulty ? 1 : 0);
 	require(request.num_sge <= 64, "max_send_sge");
@@ -196,7 +184,7 @@ static void buffer_count(bool faulty)
 		buffers[i] = buffers[0];
 	if (!loop_send(&loop, &request))
 		loop_wait(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void operation(bool faulty)
@@ -210,7 +198,7 @@ static void operation(bool faulty)
 	request = loop_request(&loop, IBV_WR_RDMA_READ, &buffer);
 	if (!loop_send(&loop, &request) && !faulty)
 		loop_wait(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void inline_read(bool faulty)
@@ -219,12 +207,12 @@ static void inline_read(bool faulty)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_READ, &buffer);
 	request.send_flags |= faulty ? IBV_SEND_INLINE : 0;
 	if (!loop_send(&loop, &request) && !faulty)
 		loop_wait(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void not_connected(bool faulty)
@@ -239,7 +227,7 @@ static void not_connected(bool faulty)
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
 	if (!loop_send(&loop, &request) && !faulty)
 		loop_wait(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void dereg_in_use(bool faulty)
@@ -247,14 +235,14 @@ static void dereg_in_use(bool faulty)
 	struct loop loop;
 	struct ibv_sge buffer;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	buffer = whole(&loop);
 	require(!loop_receive(loop.qp, &buffer), "ibv_post_recv");
 	if (!faulty)
 		loop_stop(&loop);
 	require(!ibv_dereg_mr(loop.mr), "ibv_dereg_mr");
 	loop.mr = NULL;
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void qp_in_use(bool faulty)
@@ -263,7 +251,7 @@ static void qp_in_use(bool faulty)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_SEND, &buffer);
 	if (!faulty) {
 		far = (struct ibv_sge){ (uintptr_t)loop.far, LOOP_BYTES, loop.far_mr->lkey };
@@ -287,7 +275,7 @@ static void send_queue_full(bool faulty)
 	struct loop loop;
 	int result;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_SEND, &buffer);
 	while (!(result = loop_send(&loop, &request)))
 		;
@@ -305,7 +293,7 @@ static void unsignaled_run(bool faulty)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
 	for (unsigned int i = 1; i <= 2 * loop.cap.max_send_wr; i++) {
 		bool signaled = !faulty && i % loop.cap.max_send_wr == 0;
@@ -314,7 +302,7 @@ static void unsignaled_run(bool faulty)
 		if (!loop_send(&loop, &request) && signaled)
 			loop_wait(&loop);
 	}
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void completion_error(bool faulty)
@@ -324,7 +312,7 @@ static void completion_error(bool faulty)
 	struct ibv_mr *mr;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	mr = ibv_reg_mr(loop.pd, loop.far, LOOP_BYTES,
 			IBV_ACCESS_LOCAL_WRITE | (faulty ? IBV_ACCESS_REMOTE_WRITE :
 							   IBV_ACCESS_REMOTE_READ));
@@ -334,7 +322,7 @@ static void completion_error(bool faulty)
 	require(!loop_send(&loop, &request), "ibv_post_send");
 	loop_wait(&loop);
 	require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* A write, and the event of its completion. */
@@ -355,13 +343,13 @@ static void unacked_events(bool faulty)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	take_event(&loop);
 	if (!faulty)
 		ibv_ack_cq_events(loop.cq, 1);
 	/* The faulty one hangs in ibv_destroy_cq. */
 	alarm(faulty ? 2 : 0);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void missing_arm(bool faulty)
@@ -372,7 +360,7 @@ static void missing_arm(bool faulty)
 	struct loop loop;
 	void *context;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	take_event(&loop);
 	ibv_ack_cq_events(loop.cq, 1);
 	if (!faulty)
@@ -383,7 +371,7 @@ static void missing_arm(bool faulty)
 	alarm(faulty ? 4 : 0);
 	require(!ibv_get_cq_event(loop.channel, &cq, &context), "ibv_get_cq_event");
 	ibv_ack_cq_events(loop.cq, 1);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 static void null_object(bool faulty)
@@ -392,13 +380,13 @@ static void null_object(bool faulty)
 	struct ibv_send_wr request;
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
 	if (faulty)
 		ibv_dereg_mr(NULL);
 	require(!loop_send(&loop, &request), "ibv_post_send");
 	loop_wait(&loop);
-	stop_and_close(&loop);
+	loop_stop_and_close(&loop);
 }
 
 /* The device could not be opened, which nobody looked at. */
@@ -414,7 +402,7 @@ static void destroyed_twice(bool faulty)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	loop_stop(&loop);
 	loop_destroy_queues(&loop);
 	require(!ibv_dereg_mr(loop.mr), "ibv_dereg_mr");
@@ -428,9 +416,9 @@ static void leaked_region(bool faulty)
 {
 	struct loop loop;
 
-	open_connected(&loop);
+	loop_open_connected(&loop);
 	if (!faulty)
-		stop_and_close(&loop);
+		loop_stop_and_close(&loop);
 }
 
 static const struct {

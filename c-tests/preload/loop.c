@@ -149,6 +149,12 @@ void loop_connect(struct loop *loop)
 	ready_to_send(loop->peer);
 }
 
+void loop_open_connected(struct loop *loop)
+{
+	loop_open(loop, IBV_QPT_RC);
+	loop_connect(loop);
+}
+
 void loop_to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = { .qp_state = state };
@@ -185,6 +191,12 @@ void loop_close(struct loop *loop)
 	require(!ibv_dealloc_pd(loop->pd), "ibv_dealloc_pd");
 	require(!ibv_close_device(loop->context), "ibv_close_device");
 	free(loop->memory);
+}
+
+void loop_stop_and_close(struct loop *loop)
+{
+	loop_stop(loop);
+	loop_close(loop);
 }
 
 struct ibv_send_wr loop_request(struct loop *loop, enum ibv_wr_opcode opcode,
@@ -227,4 +239,17 @@ struct ibv_wc loop_wait(struct loop *loop)
 		;
 	require(count == 1, "ibv_poll_cq");
 	return wc;
+}
+
+int loop_main(int argc, char **argv, const struct loop_program *programs)
+{
+	for (; programs->name; programs++) {
+		if (argc == 1) {
+			puts(programs->name);
+		} else if (!strcmp(argv[1], programs->name)) {
+			programs->run();
+			return 0;
+		}
+	}
+	return argc == 1 ? 0 : 2;
 }

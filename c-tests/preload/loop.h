@@ -36,12 +36,15 @@ void loop_open(struct loop *loop, enum ibv_qp_type type);
 struct ibv_ah_attr loop_path(struct loop *loop);
 /* Both queue pairs go to the RTS state. */
 void loop_connect(struct loop *loop);
+/* Of the type RC, open and connected. */
+void loop_open_connected(struct loop *loop);
 void loop_to_state(struct ibv_qp *qp, enum ibv_qp_state state);
 /* Both queue pairs go to the ERR state; takes all completions. */
 void loop_stop(struct loop *loop);
 void loop_destroy_queues(struct loop *loop);
 /* Destroys what is left. */
 void loop_close(struct loop *loop);
+void loop_stop_and_close(struct loop *loop);
 
 /* One request with one buffer; signaled. */
 struct ibv_send_wr loop_request(struct loop *loop, enum ibv_wr_opcode opcode,
@@ -50,5 +53,13 @@ int loop_send(struct loop *loop, struct ibv_send_wr *request);
 int loop_receive(struct ibv_qp *qp, struct ibv_sge *buffer);
 /* The next completion; waits for it. */
 struct ibv_wc loop_wait(struct loop *loop);
+
+struct loop_program {
+	const char *name;
+	void (*run)(void);
+};
+
+/* For main: runs the program of that name, or prints the names. The last entry is empty. */
+int loop_main(int argc, char **argv, const struct loop_program *programs);
 
 #endif
