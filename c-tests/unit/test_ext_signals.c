@@ -11,7 +11,7 @@ enum { LENGTH = 100, TRIES = 10, LIMIT_SECONDS = 120 };
 
 /* --- signals at an interval -------------------------------------------------------------- */
 
-static volatile sig_atomic_t signals;
+static atomic_int signals;
 
 static void count_signal(int number)
 {
