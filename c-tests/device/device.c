@@ -49,7 +49,7 @@ static int has_active_device(void)
 	return found;
 }
 
-/* Only the connection manager knows which addresses lead to a device. */
+/* Only the connection manager knows which addresses belong to a device. */
 static int leads_to_device(struct rdma_event_channel *channel, struct sockaddr *addr)
 {
 	struct rdma_cm_id *id;
@@ -123,7 +123,7 @@ void device_tests_init(void)
 {
 	struct sigaction action = { .sa_handler = out_of_time };
 
-	/* What was said must not be lost if a test takes the process with it. */
+	/* Output must not be lost if a test ends the process. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGALRM, &action, NULL);
 	alarm(TEST_SECONDS);
@@ -235,7 +235,7 @@ void link_resolve(struct link *link, enum rdma_port_space space, struct sockaddr
 	must(rdma_resolve_route(link->active, RESOLVE_MS));
 	take_event(link->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
 
-	/* One of our own: it can be freed only if nothing is left in it. */
+	/* Our own domain: it can be freed only when nothing is left in it. */
 	link->pd = ibv_alloc_pd(link->active->verbs);
 	assert_non_null(link->pd);
 }
@@ -261,7 +261,7 @@ void link_ask(struct link *link)
 	struct rdma_conn_param param = {
 		.responder_resources = RDMA_MAX_RESP_RES,
 		.initiator_depth = RDMA_MAX_INIT_DEPTH,
-		.retry_count = 6,	/* soft-RoCE takes 7 to mean for ever */
+		.retry_count = 6,	/* soft-RoCE takes 7 to mean without limit */
 		.rnr_retry_count = 7,	/* for ever */
 	};
 
@@ -280,7 +280,7 @@ void link_request(struct link *link)
 	must(rdma_ack_cm_event(event));
 }
 
-/* The event of a datagram's peer says how to reach it. */
+/* For datagrams, the event says how to reach the peer. */
 static void learn_remote(struct link *link, const struct rdma_ud_param *ud)
 {
 	link->ah = ibv_create_ah(link->pd, (struct ibv_ah_attr *)&ud->ah_attr);
@@ -311,7 +311,7 @@ void link_connect(struct link *link)
 	if (datagrams)
 		learn_remote(link, &event->param.ud);
 	must(rdma_ack_cm_event(event));
-	/* A datagram's listener is not told. */
+	/* A datagram's listener gets no event. */
 	if (!datagrams)
 		take_event(link->channel, RDMA_CM_EVENT_ESTABLISHED);
 }
@@ -382,8 +382,8 @@ static void close_id(struct rdma_cm_id *id)
 }
 
 /*
- * Destroying a queue waits for events that were not acknowledged, and a protection
- * domain that is still in use cannot be freed: what was forgotten shows here.
+ * Destroying a queue waits for unacknowledged events, and a protection domain in use cannot
+ * be freed: whatever was forgotten shows here.
  */
 void link_close(struct link *link)
 {

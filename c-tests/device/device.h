@@ -6,8 +6,8 @@
  * A test with these fixtures is skipped where no device is found. Each one has a link
  * with ids of its own, whose destruction is part of the test.
  *
- * Compiled without -Iinclude and -lrdma_verbs, the same tests are put to librdmacm's
- * own header. They hold there too, which shows that they expect the right things.
+ * Compiled without -Iinclude and -lrdma_verbs, the same tests run against librdmacm's own
+ * header. They pass there too, which shows that they expect the right things.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -20,10 +20,10 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-	TEST_SECONDS = 30,	/* the longest that one test may take */
+	TEST_SECONDS = 30,	/* time limit of one test */
 	GUARD_BYTES = 64,
 	MAX_REGIONS = 8,
-	SEND_DEPTH = 16,	/* what the queues are asked to hold; they may hold more */
+	SEND_DEPTH = 16,	/* the requested depth; the queues may be deeper */
 	RECV_DEPTH = 16,
 	INLINE_BYTES = 64,
 	MAX_SGE = 4,
@@ -38,7 +38,7 @@ struct region {
 	size_t map_length;
 	uint8_t *data;
 	size_t length;
-	uint8_t guard;	/* each region its own: a guard copied over a guard must show */
+	uint8_t guard;	/* differs in each region, so that a guard copied over a guard shows */
 	struct ibv_mr *mr;
 };
 
@@ -52,18 +52,18 @@ struct link {
 	struct rdma_cm_id *listener;
 	struct rdma_cm_id *active;
 	struct rdma_cm_id *passive;
-	struct ibv_ah *ah;	/* for datagrams: the way to the passive side */
+	struct ibv_ah *ah;	/* for datagrams: the path to the passive side */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
 	struct region regions[MAX_REGIONS];
 	size_t region_count;
-	uint8_t ack_timeout;	/* as in ibv_qp_attr; 0: the usual one */
-	const void *parameter;	/* what the test was given in its table */
+	uint8_t ack_timeout;	/* as in ibv_qp_attr; 0: the default */
+	const void *parameter;	/* the test's parameter, from its table */
 };
 
 typedef struct ibv_mr *registrar(struct rdma_cm_id *id, void *addr, size_t length);
 
-/* Tests, as entries of a table; the second is given a parameter. */
+/* Entries of a table of tests; the second takes a parameter. */
 #define DEVICE_TEST(function) \
 	{ #function, function, device_test_begin, device_test_end, NULL }
 #define DEVICE_TEST_OF(name, function, parameter) \
@@ -114,15 +114,15 @@ void disconnect(struct link *link);
 void set_qp_error(struct rdma_cm_id *id);
 enum ibv_qp_state qp_state(struct rdma_cm_id *id);
 
-/* The provider's own answer to a request that a helper would build: 0 or an errno. */
+/* What the provider returns for a request that a helper would build: 0 or an errno. */
 int post_directly(struct rdma_cm_id *id, enum ibv_wr_opcode opcode, struct ibv_sge sge,
 		  unsigned int flags, uint64_t remote_addr, uint32_t rkey);
-/* A helper's answer is the provider's. */
+/* The helper returned what the provider did. */
 void assert_same_answer(int helper_result, int helper_errno, int direct);
 
 /*
- * New memory, registered; the link frees it. region_try_add returns NULL where the
- * memory cannot be had.
+ * New memory, registered; the link frees it. region_try_add returns NULL if there is not
+ * enough memory.
  */
 struct region *region_add(struct link *link, registrar *reg, struct rdma_cm_id *id,
 			  size_t length);
@@ -130,7 +130,7 @@ struct region *region_try_add(struct link *link, registrar *reg, struct rdma_cm_
 			      size_t length);
 void region_deregister(struct region *region);
 
-/* Pseudo-random data, each seed its own. */
+/* Pseudo-random data that depends on the seed. */
 void region_fill(struct region *region, uint64_t seed);
 void region_holds(const struct region *region, uint64_t seed);
 void region_guards_hold(const struct region *region);
@@ -140,7 +140,7 @@ static inline uint64_t remote_address(const struct region *region)
 	return (uint64_t)(uintptr_t)region->data;
 }
 
-/* The next completion: it must be there, or come, with this context and status. */
+/* Waits for the next completion, which must have this context and status. */
 #define take_send(id, context, status) \
 	take_completion(rdma_get_send_comp, id, context, status, __FILE__, __LINE__)
 #define take_recv(id, context, status) \

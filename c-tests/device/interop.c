@@ -15,7 +15,7 @@
 
 enum {
 	MESSAGE_BYTES = 16,
-	SECONDS = 20,		/* the longest that the program may take */
+	SECONDS = 20,		/* time limit of the program */
 };
 
 struct endpoint {
@@ -53,7 +53,7 @@ static void create_endpoint(struct rdma_cm_id **id, const char *address, const c
 	rdma_freeaddrinfo(found);
 }
 
-/* The receive is posted before the other side is able to send. */
+/* The receive is posted before the other side can send. */
 static void prepare(struct endpoint *end)
 {
 	end->send_mr = rdma_reg_msgs(end->id, end->sent, MESSAGE_BYTES);

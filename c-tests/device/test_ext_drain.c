@@ -8,7 +8,7 @@
 
 enum { BYTES = 4096 };
 
-/* Both sides with requests that nothing would complete by itself. */
+/* Both sides have requests that would not complete by themselves. */
 static void leave_outstanding(struct link *link, struct region *local, struct region *remote)
 {
 	for (int i = 0; i < RECV_DEPTH; i++)
@@ -19,7 +19,7 @@ static void leave_outstanding(struct link *link, struct region *local, struct re
 				    remote->mr->rkey));
 }
 
-/* Nothing more completes, and nothing holds the buffers: their memory can go. */
+/* Nothing more completes, and nothing uses the buffers: their memory can be unmapped. */
 static void assert_drained(struct link *link, struct region *local)
 {
 	struct ibv_wc wc;
@@ -42,7 +42,7 @@ static void drains(void **state)
 	struct region *remote = region_add(link, rdma_reg_read, link->passive, BYTES);
 	int kind = *(const int *)link->parameter;
 
-	if (kind == BROKEN) {	/* its own mistake has brought it to the error state */
+	if (kind == BROKEN) {	/* its own mistake put it into the error state */
 		must(rdma_post_write(link->active, context_of(1), local->data, BYTES, local->mr,
 				     IBV_SEND_SIGNALED, remote_address(remote), 0));
 		take_send(link->active, 1, IBV_WC_REM_ACCESS_ERR);
@@ -59,7 +59,7 @@ static void drains(void **state)
 	assert_succeeds(rdmax_drain(link->active, TEST_SECONDS * 1000), 0);
 }
 
-/* As many as the device takes; no more than completions have room. */
+/* As many as the device accepts, but no more than the completion queues hold. */
 static void fill_queues(struct link *link, struct region *local, struct region *remote)
 {
 	int receives = 0, reads = 0;
@@ -77,8 +77,8 @@ static void fill_queues(struct link *link, struct region *local, struct region *
 }
 
 /*
- * Nobody has taken a completion, whether requests have completed or not: then neither a
- * request queue nor a completion queue has room for one more.
+ * No completion has been taken, whether requests have completed or not: neither the request
+ * queues nor the completion queues have room for one more.
  */
 static void drains_full_queues(void **state)
 {
@@ -93,7 +93,10 @@ static void drains_full_queues(void **state)
 	assert_drained(link, local);
 }
 
-/* What is posted in the error state is drained too; also where nothing is flushed by itself. */
+/*
+ * Requests posted in the error state are drained too, even where nothing is flushed by
+ * itself.
+ */
 static void drains_what_is_posted_after_the_error(void **state)
 {
 	struct link *link = connected(state);
@@ -106,7 +109,7 @@ static void drains_what_is_posted_after_the_error(void **state)
 	assert_drained(link, local);
 }
 
-/* Receives can be posted before the connection is there. */
+/* Receives can be posted before the connection is established. */
 static void drains_before_the_connection(void **state)
 {
 	struct link *link = *state;
@@ -121,7 +124,7 @@ static void drains_before_the_connection(void **state)
 	assert_drained(link, local);
 }
 
-/* An id that only reads has no receive queue, or none to speak of. */
+/* An id that only reads has no receive queue, or hardly any. */
 static void drains_without_receives(void **state)
 {
 	struct link *link = *state;
@@ -143,7 +146,7 @@ static void drains_without_receives(void **state)
 	for (int i = 0; i < 3; i++)
 		must(rdma_post_read(link->active, NULL, local->data, BYTES, local->mr, 0,
 				    remote_address(remote), remote->mr->rkey));
-	/* The queue has no channel either: it is looked at every millisecond. */
+	/* The queue has no channel either: it is polled every millisecond. */
 	assert_succeeds(rdmax_drain(link->active, TEST_SECONDS * 1000), 0);
 	region_deregister(local);
 	rdma_destroy_qp(link->active);
@@ -198,7 +201,7 @@ static void resets_datagrams(void **state)
 	must(mprotect(local->map, local->map_length, PROT_NONE));
 }
 
-/* A peer that does not answer: the reads take their time, the call does not. */
+/* With a peer that does not answer, the reads take long, but the call does not. */
 static void drain_ends_in_time(void **state)
 {
 	struct link *link = connected(state);

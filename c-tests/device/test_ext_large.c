@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * 3 GiB through one rdmax_read, which no request can carry.
+ * 3 GiB with one rdmax_read, more than a request can carry.
  *
- * The source is a smaller file that is mapped again and again, with a period that no shift by
- * whole pieces keeps: data in a wrong place is wrong. So is the sink where there is less
- * memory than 3 GiB; then only what was written last can be looked at.
+ * The source is a smaller file that is mapped repeatedly, with a period that does not
+ * divide the piece size: data in the wrong place is wrong data. So is the sink if there is
+ * less memory than 3 GiB; then only what was written last can be checked.
  */
 #define _GNU_SOURCE	/* memfd_create */
 #include "device.h"
@@ -26,7 +26,7 @@ enum {
 	LONG_SECONDS = 280,
 };
 
-/* The same pages over and over. */
+/* The same pages, mapped repeatedly. */
 static uint8_t *repeated(size_t pages)
 {
 	size_t period = pages * PAGE;
@@ -46,7 +46,7 @@ static uint8_t *repeated(size_t pages)
 	return map;
 }
 
-/* Of the whole memory, a quarter stays free. */
+/* A quarter of all memory stays free. */
 static int has_memory(void)
 {
 	uint64_t pages = (uint64_t)sysconf(_SC_AVPHYS_PAGES);
@@ -54,7 +54,7 @@ static int has_memory(void)
 	return pages * PAGE > LENGTH + LENGTH / 4;
 }
 
-/* Each 8 bytes are the number of their place in the source. */
+/* Each 8 bytes hold their own index in the source. */
 static void fill(uint8_t *source)
 {
 	uint64_t *word = (uint64_t *)(void *)source;

@@ -142,7 +142,7 @@ static void atomics_need_their_access(void **state)
 	assert_int_equal(*word(target), 5);
 }
 
-/* A page that nobody can write to, registered by itself; the caller unmaps it. */
+/* A read-only page, to be registered by itself; the caller unmaps it. */
 static uint8_t *read_only_page(void)
 {
 	uint8_t *page = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -161,7 +161,7 @@ static void read_only_sources(void **state)
 	uint8_t *page = read_only_page();
 	struct ibv_mr *mr;
 
-	/* The helpers of the family cannot: they ask for write access. */
+	/* The plain helpers cannot: they ask for write access. */
 	errno = 0;
 	assert_null(rdma_reg_read(link->passive, page, BYTES));
 	assert_int_equal(errno, EFAULT);
@@ -173,7 +173,7 @@ static void read_only_sources(void **state)
 	assert_memory_equal(sink->data, page, BYTES);
 	must(rdma_dereg_mr(mr));
 
-	/* A source of writes from here, which needs no access at all. */
+	/* A local source of writes needs no access flag at all. */
 	mr = rdmax_reg(link->passive, page, BYTES, 0);
 	assert_non_null(mr);
 	sink = region_add(link, rdma_reg_write, link->active, BYTES);
@@ -184,7 +184,7 @@ static void read_only_sources(void **state)
 	munmap(page, BYTES);
 }
 
-/* A wish that the kernel or the device need not grant. */
+/* Optional: the kernel or the device may ignore it. */
 static void relaxed_ordering(void **state)
 {
 	struct link *link = connected(state);
@@ -279,7 +279,7 @@ static void many_messages(void **state)
 	region_holds(sink, SOURCE_SEED);
 }
 
-/* More than the queue can hold: those that fit are posted, counted, and done. */
+/* More than the queue can hold: those that fit are posted, counted and completed. */
 static void more_than_fit(void **state)
 {
 	enum { TOO_MANY = 4096 };
@@ -325,7 +325,7 @@ static void statuses(void **state)
 	assert_int_equal(rdmax_wc_errno(&wc), ECANCELED);
 }
 
-/* What is said to fit does; one byte more does not, on a device that checks. */
+/* Inline data up to the limit fits; one byte more does not, on a device that checks. */
 static void max_inline(void **state)
 {
 	struct link *link = connected(state);
@@ -381,7 +381,7 @@ static void transfer_is_refused(void **state)
 				remote_address(source), source->mr->rkey, -1), ECANCELED);
 }
 
-/* An unsignaled request of the program that fails is the reason, not the flush. */
+/* If an unsignaled request of the program fails, its status is the reason, not the flush. */
 static void an_earlier_request_is_refused(void **state)
 {
 	struct link *link = connected(state);
@@ -395,8 +395,8 @@ static void an_earlier_request_is_refused(void **state)
 }
 
 /*
- * A long read is given up: it is still in flight, and completes while a later call waits,
- * which is not deceived by that.
+ * A long read times out but is still in flight. It completes while a later call waits,
+ * which must not take that for its own completion.
  */
 static void transfer_times_out(void **state)
 {
@@ -415,7 +415,7 @@ static void transfer_times_out(void **state)
 					   remote_address(source), source->mr->rkey, -1), 0);
 		assert_memory_equal(second->data, source->data, BYTES);
 	}
-	/* The pieces that were in flight have arrived, those behind them were not posted. */
+	/* The pieces in flight have arrived; those after them were not posted. */
 	assert_memory_equal(first->data, source->data, device_is_rxe(link->active) ? 8 << 20 : 1);
 	region_guards_hold(first);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waiting with a time-out on a device: it ends in time, nothing is lost or seen twice, and an
- * event loop neither sleeps too long nor spins.
+ * Waiting with a timeout on a device: it ends in time, nothing is lost or seen twice, and
+ * an event loop neither sleeps too long nor spins.
  */
 #include "device.h"
 #include "../lib/clock.h"
@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 enum {
-	LATE_MS = 10,		/* how much later than asked a wait may end */
+	LATE_MS = 10,		/* how late a wait may end */
 	TRIES = 20,
 	WAITS = 100000,
-	LONG_SECONDS = 280,	/* for the test with so many waits */
+	LONG_SECONDS = 280,	/* for the test with many waits */
 	AT_ONCE = 8,
 	MAX_BURST = 4,
 };
@@ -44,7 +44,7 @@ static void take_both(struct link *link, uint64_t context, int timeout_ms)
 
 /* --- in time -------------------------------------------------------------------------- */
 
-/* Never too early. Too late on a machine that is busy with something else, but not always. */
+/* Never too early. It may be late on a busy machine, but not every time. */
 static void assert_waits(struct link *link, int timeout_ms)
 {
 	double best = 1e9;
@@ -72,7 +72,7 @@ static void ends_in_time(void **state)
 
 	for (size_t i = 0; i < COUNT(timeouts); i++) {
 		assert_waits(link, timeouts[i]);
-		/* What comes after it is not lost, and neither is what comes after that. */
+		/* Nothing that arrives later is lost. */
 		for (uint64_t j = 0; j < 3; j++) {
 			pass_message(link, j);
 			take_both(link, j, -1);
@@ -80,7 +80,7 @@ static void ends_in_time(void **state)
 	}
 }
 
-/* The completion comes while the call waits, and ends it long before its time is over. */
+/* The completion arrives during the wait and ends it long before the timeout. */
 static void *pass_later(void *link)
 {
 	usleep(50000);
@@ -133,7 +133,7 @@ struct sender {
 	uint64_t sent;
 };
 
-/* Empty messages, posted together; only the last send says that they are on their way. */
+/* Empty messages, posted together; only the last send is signaled. */
 static int send_burst(struct sender *sender, int count)
 {
 	struct rdmax_recv recvs[MAX_BURST] = { { 0 } };
@@ -153,7 +153,7 @@ static int send_burst(struct sender *sender, int count)
 	       wc.status != IBV_WC_SUCCESS;
 }
 
-/* Bursts and pauses, but never more under way than the receive queue has. */
+/* Bursts and pauses, but never more in flight than there are receives. */
 static void *send_at_random(void *argument)
 {
 	struct sender *sender = argument;
@@ -172,7 +172,7 @@ static void *send_at_random(void *argument)
 	return NULL;
 }
 
-/* Most often none, so that the test has an end; and each of the kinds. */
+/* Mostly 0, so that the test ends; but every kind of timeout. */
 static int random_timeout(uint64_t *seed)
 {
 	static const int timeouts[] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, 1, 1, 2 };
@@ -224,7 +224,7 @@ static void loses_and_duplicates_nothing(void **state)
 
 enum { ROUNDS = 200, AT_ONCE_IN_LOOP = 2 };
 
-/* Both queues of an id; the completions of the other one are taken in some other way. */
+/* Both queues of an id; the other one's completions are taken in another way. */
 static const struct side {
 	int (*many)(struct rdma_cm_id *, struct ibv_wc *, int, int);
 	int (*fd)(struct rdma_cm_id *);
@@ -232,7 +232,7 @@ static const struct side {
 } sends = { rdmax_get_send_comps, rdmax_send_comp_fd, 0 },
   receives = { rdmax_get_recv_comps, rdmax_recv_comp_fd, 1 };
 
-/* One message, whose completions are there when this returns or, on our side, will be. */
+/* One message; its completions are there when this returns, or on our side soon after. */
 static void pass_to(const struct side *side, struct link *link, uint64_t context)
 {
 	pass_message(link, context);
@@ -264,7 +264,7 @@ static void event_loop(void **state)
 		while (next < target) {
 			int found;
 
-			/* It wakes up for each: a wake-up that is lost ends the test. */
+			/* It wakes up for each: a lost wake-up ends the test. */
 			assert_int_equal(epoll_wait(loop, &event, 1, 5000), 1);
 			wakeups++;
 			while ((found = side->many(id, wc, AT_ONCE_IN_LOOP, 0)) > 0)
@@ -285,7 +285,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* How often a wait was interrupted, which does not make it shorter. */
+/* How often a wait was interrupted; interruptions do not shorten it. */
 static int interruptions_of_a_wait(struct link *link)
 {
 	const double whole = 300;
@@ -304,7 +304,7 @@ static int interruptions_of_a_wait(struct link *link)
 	return interruptions;
 }
 
-/* A timer that goes off again and again; the program waits on for what remains. */
+/* A timer that fires repeatedly; the program waits for the remaining time. */
 static void signals_and_what_remains(void **state)
 {
 	struct link *link = connected(state);
@@ -320,11 +320,11 @@ static void signals_and_what_remains(void **state)
 	must(sigaction(SIGUSR1, &action, NULL));
 	must(timer_create(CLOCK_MONOTONIC, &event, &timer));
 	must(timer_settime(timer, 0, &interval, NULL));
-	/* On a busy machine the signals may come all at once, but not each time. */
+	/* On a busy machine the signals may be merged, but not every time. */
 	while (interruptions_of_a_wait(link) < 3)
 		assert_true(++tries < TRIES);
 	must(timer_delete(timer));
-	/* The queue is armed all the while, and nothing is lost. */
+	/* The queue stays armed, and nothing is lost. */
 	pass_message(link, 1);
 	take_both(link, 1, -1);
 }

@@ -16,7 +16,7 @@ enum {
 
 enum { SOURCE_SEED = 1, SINK_SEED = 2 };
 
-#define LARGEST SIZE_MAX	/* as long as the device allows */
+#define LARGEST SIZE_MAX	/* up to the device's limit */
 
 static const size_t no_bytes = 0, one_byte = 1, one_page = 4096, one_mib = 1 << 20,
 		    one_gib = 1 << 30, largest = LARGEST;
@@ -104,7 +104,7 @@ static void list_pieces(const struct region *region, struct ibv_sge *list)
 		};
 }
 
-/* Copies the pieces to where the whole is, or the whole to where the pieces are. */
+/* Copies the pieces into a whole, or a whole into the pieces. */
 static void gather(uint8_t *whole, const uint8_t *parts)
 {
 	for (size_t i = 0; i < COUNT(pieces); whole += pieces[i++].length)
@@ -160,7 +160,7 @@ static void write_from_pieces(void **state)
 	region_holds(source, SOURCE_SEED);
 }
 
-/* An id that only listens has a protection domain, and needs no queue pair for this. */
+/* A listening id has a protection domain; registration needs no queue pair. */
 static void registration_on_listener(void **state)
 {
 	static uint8_t buffer[BYTES];
@@ -194,7 +194,7 @@ struct remote {
 	uint32_t rkey;
 };
 
-/* Memory of the passive side that must not be read (or written), for some reason. */
+/* Memory of the passive side that may not be read (or written), for various reasons. */
 static struct remote forbidden(struct link *link, enum mistake mistake)
 {
 	registrar *reg = mistake == NOT_READABLE ? rdma_reg_msgs : rdma_reg_read;
@@ -224,8 +224,8 @@ static void good_read(struct link *link)
 }
 
 /*
- * The post succeeds, since only the other side can know. The reader's queue pair is
- * then in error; the processes on both sides live on, and can connect again.
+ * The post succeeds, since only the other side can tell. Then the reader's queue pair is in
+ * the error state; the processes on both sides continue and can reconnect.
  */
 static void refused(void **state)
 {
@@ -296,7 +296,7 @@ static void read_before_connection(void **state)
 	print_message("# read before the connection: the provider says %s\n",
 		      direct ? strerror(direct) : "yes");
 
-	/* Whatever was said, the request may be in the queue. */
+	/* Whatever was returned, the request may be in the queue. */
 	link_connect(link);
 	must(rdma_post_write(link->active, context_of(CONTEXT + 1), NULL, 0, NULL,
 			     IBV_SEND_SIGNALED, 0, 0));
@@ -312,8 +312,8 @@ static void read_before_connection(void **state)
 }
 
 /*
- * A send for which no receive is posted holds up what comes after it, so the read is
- * certain to find its buffer deregistered: an error of the local side.
+ * A send without a posted receive holds up later requests, so the read is certain to find
+ * its buffer deregistered: a local error.
  */
 static void deregistered_before_start(void **state)
 {
@@ -338,7 +338,7 @@ static void deregistered_before_start(void **state)
 	good_read(link);
 }
 
-/* Here the status depends on how far the reads have come; each has a completion. */
+/* Here the status depends on how far the reads got; each has a completion. */
 static void deregistered_in_flight(void **state)
 {
 	struct link *link = connected(state);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A peer that is killed with reads in flight: each read ends in a completion, nothing
- * hangs, and everything can be destroyed.
+ * A peer that is killed with reads in flight: each read completes, nothing hangs, and
+ * everything can be destroyed.
  *
- * The peer is this program, started again as "device_peer peer ADDRESS".
+ * The peer is this program, started as "test_peer peer ADDRESS".
  */
 #include "device.h"
 
@@ -22,12 +22,12 @@
 
 enum {
 	BYTES = 1 << 20,
-	READS = 8,		/* that wait in the queue when the peer is killed */
+	READS = 8,		/* queued when the peer is killed */
 	ACK_TIMEOUT = 14,	/* 4.096 us << 14 is 67 ms */
 	PEER_FAILED = 2,
 };
 
-/* What the peer tells of itself, through a pipe. */
+/* What the peer reports, through a pipe. */
 struct greeting {
 	in_port_t port;		/* in network byte order */
 	uint32_t rkey;
@@ -36,7 +36,7 @@ struct greeting {
 
 /* --- the peer --------------------------------------------------------------------- */
 
-/* Accepts one connection and lets its memory be read, without a word more. */
+/* Accepts one connection and lets its memory be read. */
 static int be_peer(const char *address)
 {
 	struct ibv_qp_init_attr attr = {
@@ -46,7 +46,7 @@ static int be_peer(const char *address)
 	};
 	struct rdma_conn_param param = {
 		.responder_resources = RDMA_MAX_RESP_RES,
-		.rnr_retry_count = 7,	/* for ever: it never posts a receive */
+		.rnr_retry_count = 7,	/* unlimited: it never posts a receive */
 	};
 	struct sockaddr_in any_port = { .sin_family = AF_INET };
 	struct greeting greeting = { 0 };
@@ -128,7 +128,7 @@ static void connect_to_peer(struct peer *peer, struct link *link)
 	struct sockaddr_in to = *(const struct sockaddr_in *)device_address();
 
 	peer->link = link;
-	/* The usual time-out and its retries would last for half a minute. */
+	/* With the default timeout, the retries would take half a minute. */
 	link->ack_timeout = ACK_TIMEOUT;
 	start_peer(&peer->greeting);
 	to.sin_port = peer->greeting.port;
@@ -145,7 +145,7 @@ static int post_read(const struct peer *peer, uint64_t context)
 			      peer->greeting.addr, peer->greeting.rkey);
 }
 
-/* A send that the peer has no receive for, and reads that have to wait for it. */
+/* A send for which the peer has no receive, and reads that have to wait behind it. */
 static void post_waiting_reads(const struct peer *peer)
 {
 	must(rdma_post_sendv(peer->link->active, context_of(0), NULL, 0, IBV_SEND_SIGNALED));
@@ -155,7 +155,7 @@ static void post_waiting_reads(const struct peer *peer)
 
 /* --- tests ------------------------------------------------------------------------ */
 
-/* The connection manager's events are not looked at: the helper alone must not hang. */
+/* The connection manager's events are ignored: the helper alone must not hang. */
 static void killed(void **state)
 {
 	struct peer peer;
@@ -170,7 +170,7 @@ static void killed(void **state)
 	region_guards_hold(peer.sink);
 }
 
-/* The way of the manual: disconnect when the event says that the other side is gone. */
+/* As the manual says: disconnect when the event reports that the peer is gone. */
 static void killed_then_disconnected(void **state)
 {
 	struct peer peer;
@@ -192,7 +192,7 @@ static void killed_then_disconnected(void **state)
 	region_guards_hold(peer.sink);
 }
 
-/* One read after another is under way, so that some read is when the peer is killed. */
+/* Reads are posted continuously, so that one is in flight when the peer is killed. */
 static void killed_while_reading(void **state)
 {
 	struct ibv_wc wc = { 0 };
@@ -232,7 +232,7 @@ static void *kill_after_some_reads(void *unused)
 	return unused;
 }
 
-/* A read that waits for ever ends with an errno: the device gives up. */
+/* A read without a time limit ends with an errno: the device gives up. */
 static void killed_while_reading_whole(void **state)
 {
 	struct peer peer;
@@ -255,7 +255,7 @@ static void killed_while_reading_whole(void **state)
 	region_guards_hold(peer.sink);
 }
 
-/* A shorter time than the retries take: given up in time, and then drained. */
+/* A timeout shorter than the retries: it ends in time, and is then drained. */
 static void killed_and_given_up(void **state)
 {
 	struct peer peer;

@@ -9,7 +9,7 @@
 
 enum {
 	BYTES = 32,		/* of an ordinary message */
-	GRH_BYTES = 40,		/* what a datagram's receive begins with */
+	GRH_BYTES = 40,		/* the start of a received datagram */
 };
 
 static struct ibv_qp_cap real_capacity(struct rdma_cm_id *id)
@@ -21,7 +21,7 @@ static struct ibv_qp_cap real_capacity(struct rdma_cm_id *id)
 	return init.cap;
 }
 
-/* A completion queue is made as deep as was asked for, the queues may be deeper. */
+/* The completion queue has the requested depth; the request queues may be deeper. */
 static void make_room(struct ibv_cq *cq, uint32_t entries)
 {
 	if ((uint32_t)cq->cqe < entries)
@@ -48,7 +48,7 @@ static void full_send_queue(void **state)
 	assert_fails(rdma_post_send(link->active, context_of(capacity), from->data, BYTES,
 				    from->mr, IBV_SEND_SIGNALED), ENOMEM);
 
-	/* Nothing was lost: once they can go, all of them arrive, in order. */
+	/* Nothing was lost: once receives are posted, all sends arrive, in order. */
 	for (uint32_t i = 0; i < capacity; i++) {
 		for (; receives < capacity && receives < i + RECV_DEPTH; receives++)
 			must(rdma_post_recv(link->passive, context_of(receives), to->data,
@@ -106,7 +106,7 @@ static void inline_send(void **state)
 				       to->mr), 0);
 	assert_succeeds(rdma_post_send(link->active, context_of(2), from->data, length, NULL,
 				       IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
-	region_fill(from, 2);	/* inline data is the caller's again at once */
+	region_fill(from, 2);	/* the caller may reuse inline data at once */
 	take_send(link->active, 2, IBV_WC_SUCCESS);
 	assert_int_equal(take_recv(link->passive, 1, IBV_WC_SUCCESS).byte_len, length);
 	region_holds(to, 1);
@@ -148,7 +148,7 @@ static void inline_too_long(void **state)
 				     from->mr, flags, remote_address(to), to->mr->rkey),
 		     direct);
 
-	/* Nothing was queued: the next completion is of the next request. */
+	/* Nothing was queued: the next completion belongs to the next request. */
 	assert_succeeds(rdma_post_write(link->active, context_of(2), from->data, length,
 					from->mr, IBV_SEND_SIGNALED, remote_address(to),
 					to->mr->rkey), 0);
@@ -156,9 +156,9 @@ static void inline_too_long(void **state)
 }
 
 /*
- * A read has nothing to send, so "inline" has no meaning for it. Whether it is refused
- * or ignored is for the provider to say. The two are asked on connections of their own,
- * since what they accept may end in an error.
+ * A read has nothing to send, so "inline" means nothing for it. The provider decides
+ * whether to refuse or ignore it. The two are tried on separate connections, since accepted
+ * requests may fail.
  */
 static void inline_read(void **state)
 {
@@ -192,7 +192,7 @@ static void inline_read(void **state)
 
 /* --- errors ----------------------------------------------------------------------- */
 
-/* The peer is slow: what waits in the queues is flushed, each with its own context. */
+/* The peer is slow: queued requests are flushed, each with its own context. */
 static void flushed(void **state)
 {
 	struct link *link = connected(state);
@@ -212,7 +212,7 @@ static void flushed(void **state)
 		take_recv(link->active, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	}
 
-	/* And what is posted now, if it is taken. */
+	/* And so are requests posted now, if they are accepted. */
 	direct = post_directly(link->active, IBV_WR_SEND, sge, IBV_SEND_SIGNALED, 0, 0);
 	errno = UNTOUCHED;
 	result = rdma_post_send(link->active, context_of(200), from->data, BYTES, from->mr,
@@ -251,7 +251,7 @@ static void create_srq(struct rdma_cm_id *id, struct ibv_pd *pd)
 	must(rdma_create_srq(id, pd, &attr));
 }
 
-/* A message, received into what was posted on the first id, told to the second. */
+/* A message, received with a request posted on the first id and reported to the second. */
 static void receive_through_srq(struct link *link, struct rdma_cm_id *poster)
 {
 	struct region *from = region_add(link, rdma_reg_msgs, link->active, BYTES);
@@ -288,14 +288,14 @@ static void srq_of_connection(void **state)
 	receive_through_srq(link, link->passive);
 }
 
-/* An id that has nothing but the queue, as a server keeps it for all its connections. */
+/* An id that has only the shared queue, as a server keeps for all its connections. */
 static void srq_without_qp(void **state)
 {
 	struct link *link = *state;
 	struct rdma_cm_id *listener;
 
 	link_open(link, RDMA_PS_TCP);
-	/* All on librdmacm's protection domain, the one that such an id has. */
+	/* All use librdmacm's protection domain, which such an id has. */
 	must(ibv_dealloc_pd(link->pd));
 	link->pd = NULL;
 	listener = link->listener;
@@ -361,7 +361,7 @@ static void receive_without_buffer(void **state)
 	assert_int_equal(take_recv(link->passive, 1, IBV_WC_SUCCESS).byte_len, 0);
 }
 
-/* How some programs find out whether the other side is still there. */
+/* Some programs check this way whether the peer is alive. */
 static void write_of_nothing(void **state)
 {
 	struct link *link = connected(state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What docs/troubleshooting.md says of failures that no other test meets: who gets
- * which errno or status. The values are those of the manual pages and of the kernel.
+ * Failures in docs/troubleshooting.md that no other test covers: who gets which errno or
+ * status. The values are those of the manual pages and the kernel.
  */
 #include "device.h"
 
@@ -35,7 +35,7 @@ static void message_too_long(void **state)
 	must(rdma_post_recv(link->passive, context_of(RECEIVE), to->data, SHORT, to->mr));
 	must(rdma_post_send(link->active, context_of(SEND), from->data, BYTES, from->mr,
 			    IBV_SEND_SIGNALED));
-	/* Linux 6.1 has one answer to all that is wrong with a receive. */
+	/* Linux 6.1 reports everything that is wrong with a receive in the same way. */
 	take_either(rdma_get_recv_comp, link->passive, RECEIVE, IBV_WC_LOC_LEN_ERR,
 		    IBV_WC_LOC_QP_OP_ERR);
 	take_either(rdma_get_send_comp, link->active, SEND, IBV_WC_REM_INV_REQ_ERR,
@@ -58,7 +58,7 @@ static void receive_deregistered(void **state)
 	take_send(link->active, SEND, IBV_WC_REM_OP_ERR);
 }
 
-/* How often a send is tried again is for the one who accepts to say. */
+/* The accepting side determines how often a send is retried. */
 static void no_receive(void **state)
 {
 	struct rdma_conn_param once = { .rnr_retry_count = 1 };
@@ -111,7 +111,7 @@ static int register_with_limit(rlim_t limit)
 	return rdma_reg_msgs(&id, memory, sizeof(memory)) ? 0 : errno;
 }
 
-/* What the call, in which nothing is asserted, returns in a process of its own. */
+/* What the call, which must not assert anything, returns in a separate process. */
 #define in_child(call)                                        \
 	({                                                    \
 		int status = 0;                               \
@@ -137,7 +137,7 @@ static int errno_of_disconnect(struct rdma_cm_id *id)
 	return rdma_disconnect(id) ? errno : 0;
 }
 
-/* The kernel takes no orders of who is not the one who opened the file. */
+/* The kernel refuses processes other than the one that opened the file. */
 static void user_changed(void **state)
 {
 	struct link *link = connected(state);
@@ -186,7 +186,7 @@ static void addresses(void **state)
 	link_open(link, RDMA_PS_TCP);
 	assert_int_equal(bind_to(link, rdma_get_local_addr(link->listener), &bound),
 			 EADDRINUSE);
-	/* The one of a network without RDMA can be bound to, but there is no device. */
+	/* An address of a network without RDMA can be bound, but has no device. */
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(bind_to(link, (struct sockaddr *)&addr, &bound), 0);
 	assert_false(bound);
@@ -196,7 +196,7 @@ static void addresses(void **state)
 
 /* --- fork ------------------------------------------------------------------------- */
 
-/* With a child that shares its pages, the parent's new data must still be what is sent. */
+/* Even with a child that shares the pages, the parent's new data must be sent. */
 static void data_after_fork(void **state)
 {
 	struct link *link = connected(state);

@@ -14,9 +14,9 @@
 #include <time.h>
 
 enum {
-	EVENT_MS = 10000,	/* an event is far away from being late */
+	EVENT_MS = 10000,	/* long before an event would be late */
 	REQUESTS = 1000,
-	STOP = REQUESTS,	/* the context that ends a thread */
+	STOP = REQUESTS,	/* the context that stops a thread */
 	WAITERS = 2,
 };
 
@@ -66,7 +66,7 @@ static void on_signal(int signal)
 	(void)signal;
 }
 
-/* Signals at an interval: if the first comes before the wait, the next one does not. */
+/* Repeated signals: if the first comes before the wait, the next one does not. */
 static timer_t start_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };	/* no SA_RESTART */
@@ -92,7 +92,7 @@ static void assert_interrupted(const struct side *side)
 	errno = UNTOUCHED;
 	result = side->get(side->id, &wc);
 	error = errno;
-	must(timer_delete(timer));	/* whatever the result: the tests go on */
+	must(timer_delete(timer));	/* whatever the result: the tests continue */
 	assert_int_equal(result, -1);
 	assert_int_equal(error, EINTR);
 }
@@ -111,7 +111,7 @@ static void interrupted(void **state)
 	}
 }
 
-/* A request that asks for no completion gets none: the wait has no end of its own. */
+/* An unsignaled request has no completion: the wait would not end by itself. */
 static void interrupted_without_hope(void **state)
 {
 	struct link *link = connected(state);
@@ -140,7 +140,7 @@ static void not_blocking(void **state)
 		assert_int_equal(has_event(&side, EVENT_MS), 1);
 		take(side, i);
 	}
-	/* The last event is still there; it is taken once, and then there is none. */
+	/* The last event is still there; it is taken once, then there is none. */
 	assert_int_equal(has_event(&side, 0), 1);
 	assert_fails(side.get(side.id, &wc), EAGAIN);
 	assert_int_equal(has_event(&side, 0), 0);
@@ -149,12 +149,12 @@ static void not_blocking(void **state)
 /* --- two threads ------------------------------------------------------------------ */
 
 /*
- * cmocka's assertions belong to the main thread. A thread that finds something wrong
- * counts it, and the main thread looks at the end.
+ * cmocka's assertions work only in the main thread. Other threads count what is wrong, and
+ * the main thread checks the count at the end.
  */
 struct shared {
 	struct rdma_cm_id *id;
-	sem_t room;		/* how many more requests the queues can take */
+	sem_t room;		/* how many more requests the queues can hold */
 	sem_t stopped;
 	atomic_int faults;
 	atomic_int taken[REQUESTS];
@@ -173,7 +173,7 @@ static int post_request(struct rdma_cm_id *id, uint64_t context)
 			       0, 0);
 }
 
-/* Posts what succeeds, and each time something that fails: errno is this thread's. */
+/* Posts requests that succeed, alternating with ones that fail: errno is per thread. */
 static void *post_all(void *argument)
 {
 	static uint8_t too_long[1 << 20];
@@ -247,8 +247,8 @@ static void two_waiting(void **state)
 		must(sem_wait(&shared.room));
 
 	/*
-	 * One event wakes one thread, and a thread that ends does not arm the queue for
-	 * the other one. So it is armed for it.
+	 * One event wakes one thread, and a thread that ends does not arm the queue for the
+	 * other. So it is armed here.
 	 */
 	for (size_t i = 0; i < WAITERS; i++) {
 		must(ibv_req_notify_cq(link->active->send_cq, 0));

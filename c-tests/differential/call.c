@@ -25,7 +25,7 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
 	(void)context;
 	if (!attempting) {
-		/* Not ours to survive: back to the default, and again. */
+		/* Not the helper's crash: restore the default action and let it happen. */
 		signal(signal_number, SIG_DFL);
 		raise(signal_number);
 		return;
@@ -43,7 +43,7 @@ void attempt_aborted(void)
 	siglongjmp(before_attempt, 1);
 }
 
-/* The C library's, which says on standard error what it is about. */
+/* Replaces the C library's, which would print to standard error. */
 void __assert_fail(const char *assertion, const char *file, unsigned int line,
 		   const char *function)
 {
@@ -139,7 +139,7 @@ static void prepare(const struct scenario *s)
 	memcpy(fake.reply, s->reply, sizeof(*s->reply) * (size_t)s->replies);
 }
 
-/* What a function leaves unset on its stack shall be seen. */
+/* Makes visible what a function leaves unset on its stack. */
 static __attribute__((noinline)) void paint_stack(void)
 {
 	unsigned char room[1024];

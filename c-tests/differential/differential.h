@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The differential test: each call is made of upstream's helpers and of ours, on the
- * same fake provider, and all that can be seen of it is compared.
+ * The differential test: each call is made to upstream's helpers and to ours, on the same
+ * fake provider, and every visible effect is compared.
  *
  *	values.c	which calls are made
  *	call.c		making one, and surviving it
@@ -68,14 +68,14 @@ enum {
 	LACKS_REQ_NOTIFY_CQ = 16,
 };
 
-/* The number of replies is such that the calls they lead to are at most FAKE_MAX_CALLS. */
+/* So many that the resulting calls are at most FAKE_MAX_CALLS. */
 enum { MAX_REPLIES = 32 };
 
-/* One call and all that it can depend on. */
+/* One call and everything it can depend on. */
 struct scenario {
 	enum helper helper;
 
-	/* The arguments; those that the helper does not have mean nothing. */
+	/* The arguments; those that the helper does not have are ignored. */
 	struct rdma_cm_id *id;
 	void *context;
 	void *addr;
@@ -110,7 +110,7 @@ struct scenario {
 
 enum ending { RETURNED, CRASHED, ABORTED };
 
-/* All that can be seen of one call. */
+/* Everything visible of one call. */
 struct outcome {
 	enum ending ending;
 	const void *fault;	/* the address that it crashed at */
@@ -126,7 +126,7 @@ struct upstream {
 	const char *name;
 	const struct helpers *with_assert;
 	const struct helpers *without_assert;	/* NULL if there is no such build */
-	bool aborts_without_operation;	/* where librdmacm's jump to address 0 */
+	bool aborts_without_operation;	/* where librdmacm's helpers jump to address 0 */
 	bool zeroes_unnamed_fields;	/* as ours do */
 };
 
@@ -137,7 +137,7 @@ struct axis {
 	const char *name;
 	unsigned int helpers;
 	int values;		/* the first is the usual one */
-	int odds;		/* at random, another one is taken once in so many calls */
+	int odds;		/* in random calls, another one is chosen once in this many calls */
 	void (*set)(struct scenario *s, int value);
 	void (*draw)(struct scenario *s);	/* any value; may be NULL */
 };
@@ -145,10 +145,10 @@ struct axis {
 extern const struct axis axes[];
 extern const int axis_count;
 
-/* The usual call: all there, and it succeeds. */
+/* The default call: nothing is missing, and it succeeds. */
 void usual_scenario(struct scenario *s, enum helper helper);
 
-/* A call at random; the same for the same seed. */
+/* A random call; the same seed gives the same call. */
 void random_scenario(struct scenario *s, uint64_t seed);
 uint64_t next_seed(uint64_t seed);
 
@@ -160,7 +160,7 @@ void catch_crashes(void);
 enum ending attempt(void (*function)(const void *), const void *argument);
 const void *fault_address(void);
 
-/* What a function does that attempt() has called, in place of abort(). */
+/* Called by a function under attempt() in place of abort(). */
 _Noreturn void attempt_aborted(void);
 
 /* Where a scenario wants its completion, and the bytes that are there before, as on the
@@ -190,19 +190,19 @@ const char *row_name(enum row row);
 
 /*
  * The row of docs/deviations.md that a call falls under, NO_ROW if there is none. With a
- * row, *expected, which is a copy of what upstream did without its assertions, becomes
- * what ours must do, and *as_stated tells whether upstream did what the row says of it.
+ * row, *expected, which is a copy of what upstream did without its assertions, becomes what
+ * ours must do, and *as_stated tells whether upstream did what the row claims.
  */
 enum row apply_rows(const struct upstream *upstream, const struct scenario *s,
 		    const struct outcome *with_assert, const struct outcome *without,
 		    struct outcome *expected, bool *as_stated);
 
-/* What librdmacm's assertions are about. */
+/* The conditions of librdmacm's assertions. */
 bool is_outside_region(const struct scenario *s);
 bool ends_with_foreign_event(const struct scenario *s, const struct outcome *o);
 bool ends_with_other_context(const struct scenario *s, const struct outcome *o);
 
-/* Prints where the rows and the names in the document differ; true if nowhere. */
+/* Prints where the rows and the names in the document differ; true if they do not. */
 bool rows_are_documented(const char *path);
 
 /* --- judge.c --- */
@@ -218,10 +218,10 @@ struct tally {
 
 extern struct tally tally;
 
-/* How many differences are shown for a line of TAP; all are counted. */
+/* How many differences are printed for a line of TAP; all are counted. */
 enum { MAX_SHOWN = 3 };
 
-/* Makes one call of upstream's helpers and of ours; false if they differ unstated. */
+/* Makes one call to upstream's helpers and to ours; false if they differ without a row. */
 bool judge(const struct upstream *upstream, const struct helpers *ours,
 	   const struct scenario *s);
 

@@ -83,7 +83,7 @@ static const char *difference(const struct scenario *s, const struct outcome *a,
 	return first_difference;
 }
 
-/* Whether all of a work request is 0 but for the fields that the helper names. */
+/* Whether a work request is 0 except for the fields that the helper sets. */
 static bool unnamed_fields_are_zero(const struct scenario *s, const struct fake_call *call)
 {
 	static const struct ibv_send_wr zeros;
@@ -255,7 +255,7 @@ static bool differs(const struct scenario *s, const char *what, const char *wher
 	return false;
 }
 
-/* Upstream's two builds do the same, unless an assertion fails. */
+/* Upstream's two builds behave alike, unless an assertion fails. */
 static bool builds_agree(const struct scenario *s)
 {
 	const char *where = NULL;

@@ -8,8 +8,10 @@
 #define INLINE(name) sys_##name
 #include "../lib/inlines.h"
 
-/* The other header of that name. Its declarations that librdmacm also has must agree
-   with those above, or this does not compile. */
+/*
+ * Our header of that name. Declarations that it shares with librdmacm must agree with those
+ * above, or this does not compile.
+ */
 #undef RDMA_VERBS_H
 #include "oracle.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The helpers as tables of functions: librdmacm's inline functions, compiled with and
- * without their assertions, and whatever else offers the same fifteen.
+ * without their assertions, and anything else that offers the same fifteen.
  */
 #ifndef ORACLE_H
 #define ORACLE_H

@@ -17,7 +17,7 @@ static const struct fake_call *last_call(const struct outcome *o)
 	return o->calls ? &o->call[o->calls - 1] : NULL;
 }
 
-/* What the fake provider answered to a call, which is not of ibv_ack_cq_events. */
+/* What the fake provider answered to a call other than ibv_ack_cq_events. */
 static struct fake_reply reply_to(const struct scenario *s, const struct outcome *o,
 				  const struct fake_call *call)
 {
@@ -77,7 +77,7 @@ static void fail(const struct scenario *s, struct outcome *expected, int error)
 struct observed {
 	const struct upstream *upstream;
 	const struct outcome *with_assert;
-	const struct outcome *without;	/* the same if there is no such build */
+	const struct outcome *without;	/* the same as the first if there is no such build */
 };
 
 static bool has_both_builds(const struct observed *up)
@@ -112,8 +112,8 @@ static bool null_pointer_applies(const struct scenario *s, const struct outcome 
 }
 
 /*
- * The provider crashes at a NULL wc only when it has a completion to put there. Until then
- * upstream polls, arms and waits as with any other.
+ * The provider crashes on a NULL wc only when it has a completion to store. Until then
+ * upstream polls, arms and waits as usual.
  */
 static bool only_wc_is_null(const struct scenario *s)
 {
@@ -129,7 +129,7 @@ static bool null_pointer_as_stated(const struct scenario *s, const struct observ
 {
 	if (only_wc_is_null(s) && !had_a_completion(s, up->without))
 		return true;
-	/* A receive is asserted to be inside its region before the id is looked into. */
+	/* The assertion about the region comes before the id is dereferenced. */
 	if (!has_both_builds(up) && is_outside_region(s) &&
 	    up->with_assert->ending == ABORTED)
 		return true;
@@ -138,7 +138,7 @@ static bool null_pointer_as_stated(const struct scenario *s, const struct observ
 
 static void null_pointer_departs(const struct scenario *s, struct outcome *expected)
 {
-	/* A channel is not missed before it is needed; all else is looked at first. */
+	/* A missing channel matters only when needed; all else is checked first. */
 	if (s->id && s->cq && s->wc && waits_on_null_channel(expected))
 		expected->calls--;
 	else
@@ -185,7 +185,7 @@ static bool stopped_without_operation(const struct upstream *upstream,
 						  : crashed_at_null(o);
 }
 
-/* Posted, whatever there is against it, and whatever fits of its length. */
+/* Posted regardless, with whatever fits of its length. */
 static bool posted_cut(const struct scenario *s, const struct upstream *upstream,
 		       const struct outcome *o)
 {
@@ -271,7 +271,7 @@ static bool foreign_event_as_stated(const struct scenario *s, const struct obser
 {
 	const struct fake_call *ack = foreign_event(s, up->without) + 1;
 
-	/* If not at this event, then at an earlier one, over its context. */
+	/* If not because of this event, then because of an earlier one's context. */
 	if (up->with_assert->ending != ABORTED)
 		return false;
 	return !has_both_builds(up) ||
@@ -288,14 +288,14 @@ static void foreign_event_departs(const struct scenario *s, struct outcome *expe
 		.number = 1,
 	};
 	expected->calls = event + 2;
-	/* A completion that upstream took afterwards is not taken. */
+	/* We do not take a completion that upstream took afterwards. */
 	memset(&expected->wc, PATTERN, sizeof(expected->wc));
 	fail(s, expected, EINVAL);
 }
 
 /* --- no-operation -------------------------------------------------------------------- */
 
-/* What libibverbs puts where the provider has no poll says so with an errno value. */
+/* libibverbs' stand-in for a missing poll says so with an errno value. */
 static bool polled_stand_in(const struct scenario *s, const struct outcome *o)
 {
 	return last_call_is(o, FAKE_POLL_CQ) && last_result(s, o) == EOPNOTSUPP;
@@ -311,7 +311,7 @@ static bool no_operation_applies(const struct scenario *s, const struct outcome 
 		return s->lacks & LACKS_POLL_CQ;
 	if (polled_stand_in(s, upstream))
 		return true;
-	/* After the first poll, unless it was enough. */
+	/* After the first poll, unless that found a completion. */
 	return (s->lacks & LACKS_REQ_NOTIFY_CQ) && last_result(s, upstream) == 0;
 }
 
@@ -334,7 +334,7 @@ static bool poll_error_applies(const struct scenario *s, const struct outcome *u
 {
 	int result = last_result(s, upstream);
 
-	/* INT_MIN is no -e, so it is passed on as upstream does. */
+	/* INT_MIN is not a negated errno, so it is passed on as upstream does. */
 	return last_call_is(upstream, FAKE_POLL_CQ) && result < 0 && result != INT_MIN;
 }
 
@@ -386,8 +386,10 @@ static void poll_error_departs(const struct scenario *s, struct outcome *expecte
 
 /* --- all of them --------------------------------------------------------------------- */
 
-/* The first that applies counts: a call is refused for its arguments before the provider
-   is looked at. Fields that are not named are left to the comparison. */
+/*
+ * The first that applies counts: arguments are checked before the provider. Fields that are
+ * not mentioned are left to the comparison.
+ */
 static const struct {
 	const char *name;
 	bool (*applies)(const struct scenario *s, const struct outcome *upstream);

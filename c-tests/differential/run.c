@@ -36,7 +36,7 @@ int report_end(void)
 static const struct upstream *upstream;
 static const struct helpers *ours;
 
-/* The call as it is, and with each other value of up to so many axes at a time. */
+/* The call as it is, and with every other value of up to this many axes at a time. */
 static void vary(const struct scenario *s, int first_axis, int at_a_time)
 {
 	judge(upstream, ours, s);

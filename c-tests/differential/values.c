@@ -39,7 +39,7 @@ static bool once_in(int odds)
 	return random_below(odds) == 0;
 }
 
-/* Of any size, since equally distributed ones are nearly all large. */
+/* Of any magnitude: uniformly distributed ones would nearly all be large. */
 static uint64_t random_size(void)
 {
 	return random_64() >> random_below(64);
@@ -85,8 +85,10 @@ static void set_context(struct scenario *s, int value)
 	s->context = (void *)contexts[value];
 }
 
-/* The region as registered, the rest of its values are regions of other kinds: with
-   nothing in it, larger than one request, and that of implicit on-demand paging. */
+/*
+ * The region as registered; the other values are other kinds of regions: empty, larger than
+ * one request, and implicit on-demand paging.
+ */
 static const size_t region_lengths[] = { FAKE_MR_LENGTH, 0, (size_t)1 << 34, SIZE_MAX };
 
 static void set_region(struct scenario *s, int value)
@@ -204,7 +206,10 @@ static void set_lacks_of_completions(struct scenario *s, int value)
 	s->lacks = lacks_of_completions[value];
 }
 
-/* Results of what succeeds with 0: the verbs' own convention, and those of providers. */
+/*
+ * Results of operations that return 0 on success: the verbs' convention, and what providers
+ * do.
+ */
 static const struct fake_reply results[] = {
 	{ .result = 0 },
 	{ .result = 0, .error = EAGAIN },
@@ -289,7 +294,7 @@ static const struct script scripts[] = {
 	SCRIPT(READY),
 	SCRIPT(EMPTY, ARMED, READY),
 	SCRIPT(IN_VAIN, READY),
-	/* Events whose completion is taken already. */
+	/* Events whose completion has already been taken. */
 	SCRIPT(IN_VAIN, EMPTY, ARMED, READY),
 	SCRIPT(IN_VAIN, IN_VAIN, READY),
 	SCRIPT(IN_VAIN, IN_VAIN, IN_VAIN, READY),
@@ -329,16 +334,16 @@ static const struct script scripts[] = {
 	SCRIPT(EMPTY, ARMED, EMPTY, OF_RECEIVES, READY),
 	SCRIPT(IN_VAIN, EMPTY, ARMED, EMPTY, FOREIGN, READY),
 	SCRIPT(EMPTY, ARMED, EMPTY, FOREIGN, FAILS(EIO)),
-	/* A completion is one whatever it says. */
+	/* A completion counts as one whatever its status. */
 	SCRIPT(COMPLETION(IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND)),
 	SCRIPT(COMPLETION(IBV_WC_GENERAL_ERR, IBV_WC_DRIVER1)),
 	SCRIPT(COMPLETION(IBV_WC_REM_ACCESS_ERR, IBV_WC_RDMA_READ)),
 	SCRIPT(IN_VAIN, COMPLETION(IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE)),
 	SCRIPT(COMPLETION(999, 999)),
-	/* What libibverbs puts in the place of a missing poll. */
+	/* libibverbs' stand-in for a missing poll. */
 	SCRIPT(GIVES(EOPNOTSUPP)),
 	SCRIPT(EMPTY, ARMED, GIVES(EOPNOTSUPP)),
-	/* errno is the provider's to write, also when all goes well. */
+	/* The provider may write errno, even on success. */
 	SCRIPT({ .result = 0, .error = EAGAIN }, { .result = 0, .error = EINTR }, READY),
 };
 
@@ -439,7 +444,7 @@ void usual_scenario(struct scenario *s, enum helper helper)
 {
 	memset(s, 0, sizeof(*s));
 	s->helper = helper;
-	/* All that the id and the region have, whether the helper uses it or not. */
+	/* Everything in the id and the region, whether the helper uses it or not. */
 	s->id = &fake.id;
 	s->pd = &fake.pd;
 	s->qp = &fake.qp;

@@ -142,7 +142,7 @@ static void flush(struct ext_work_queue *work)
 		ext_complete_next(work, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* A place for one more request, or NULL and why not. */
+/* Room for one more request, or NULL and the reason. */
 static struct ext_request *place(struct ext_work_queue *work, int *refusal)
 {
 	if (work->accept == 0) {
@@ -221,8 +221,8 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 /* --- the functions of libibverbs ---------------------------------------------------- */
 
 /*
- * Receives that are posted in the error state are flushed only when the state is set
- * again: posting them does not tell the device.
+ * Receives posted in the error state are flushed only when the state is set again: posting
+ * does not notify the device.
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
@@ -358,7 +358,7 @@ int ext_begin(void **state)
 	return 0;
 }
 
-/* Whatever a test did: each event that was taken is acknowledged, on its own queue. */
+/* Whatever a test did, each event that was taken must be acknowledged on its own queue. */
 int ext_end(void **state)
 {
 	struct ext_cq *queues[] = { &ext.send, &ext.recv, &ext.other };

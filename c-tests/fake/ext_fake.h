@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A provider with queues that work, for the tests of the extension helpers: requests are
- * outstanding until a test completes them, completion queues raise an event in a pipe when
- * they are armed, and a queue pair in the error state flushes what it has.
+ * A provider with working queues, for the tests of the extension helpers: requests are
+ * outstanding until a test completes them, armed completion queues raise an event in a
+ * pipe, and a queue pair in the error state flushes its requests.
  *
- * Completions may be added by one thread while another one waits.
+ * One thread may add completions while another waits.
  */
 #ifndef EXT_FAKE_H
 #define EXT_FAKE_H
@@ -21,7 +21,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-	EXT_DEPTH = 256,	/* of each queue, if a test does not make it smaller */
+	EXT_DEPTH = 256,	/* of each queue, unless a test reduces it */
 	EXT_QP_NUM = 0x77,
 	EXT_MAX_INLINE = 188,
 	EXT_MEMORY = 4096,
@@ -37,9 +37,9 @@ struct ext_cq {
 	int armed;
 	int stale;	/* each arming raises an event at once, with no completion behind it */
 	int polls, arms;	/* calls */
-	int poll_result;	/* what a poll returns instead, if it is not 0 */
-	int largest_poll;	/* the most entries that were asked for at once */
-	int overruns;		/* completions that were lost since the queue was full */
+	int poll_result;	/* what a poll returns instead, unless 0 */
+	int largest_poll;	/* the most entries requested by one poll */
+	int overruns;		/* completions lost because the queue was full */
 	atomic_int events, acknowledged;
 };
 
@@ -98,7 +98,7 @@ void ext_complete_next(struct ext_work_queue *work, enum ibv_wc_status status);
 /* Raises an event for which there is no completion. */
 void ext_raise(struct ext_cq *channel_of, struct ext_cq *raised_by);
 
-/* Completions that nobody has taken yet. */
+/* Completions that have not been taken yet. */
 unsigned int ext_waiting(struct ext_cq *queue);
 
 /* Whether the channel has an event. */

@@ -88,7 +88,7 @@ static int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	struct fake_reply reply;
 
 	record(FAKE_POLL_CQ, cq)->number = entries;
-	/* A script that is too short must not make a helper wait for ever. */
+	/* If a test gives too few answers, a helper must not wait without end. */
 	reply = answer((struct fake_reply){ .result = 1 });
 	if (reply.result == 1)
 		*wc = reply.wc;
@@ -103,8 +103,8 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 }
 
 /*
- * The functions of libibverbs that the helpers call. They look into the object that they
- * are given, as libibverbs does, and so they crash where it does.
+ * The functions of libibverbs that the helpers call. Like libibverbs they dereference their
+ * argument, and so crash where it does.
  */
 
 static void look_into(const void *object)

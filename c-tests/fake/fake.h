@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A fake provider: it answers as a test told it to, and writes down what it was asked.
+ * A fake provider: it gives the answers that a test prepared, and records each call.
  *
- * It fills the operations of an ibv_context and takes the place of the functions of
- * libibverbs that the helpers call, so a test needs no device and sees every call.
- * Only one thread may use it.
+ * It fills the operations of an ibv_context and replaces the functions of libibverbs that
+ * the helpers call, so a test needs no device and sees every call. Only one thread may use
+ * it.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -29,7 +29,7 @@ enum fake_operation {
 	FAKE_ACK_CQ_EVENTS,
 };
 
-/* What one call was asked to do. What does not belong to the operation is 0. */
+/* One recorded call. Fields that do not belong to the operation are 0. */
 struct fake_call {
 	enum fake_operation operation;
 	const void *object;	/* pd, mr, qp, srq, cq or channel */
@@ -38,16 +38,16 @@ struct fake_call {
 	size_t length;
 	struct ibv_send_wr send;	/* as it was passed, byte for byte */
 	struct ibv_recv_wr recv;
-	int sge_count;		/* how many of num_sge are in sge */
+	int sge_count;		/* number of elements in sge */
 	struct ibv_sge sge[FAKE_MAX_SGE];
 };
 
-/* How one call answers. All zeros is success, and for a poll an empty queue. */
+/* The answer to one call. All zeros means success, and for a poll an empty queue. */
 struct fake_reply {
 	int result;
 	int error;		/* written to errno if it is not 0 */
 	struct ibv_cq *event_cq;	/* whose event it is; NULL: the one armed last */
-	struct ibv_wc wc;	/* copied where the result of a poll is 1 */
+	struct ibv_wc wc;	/* copied if the result of a poll is 1 */
 };
 
 struct fake {
@@ -74,10 +74,10 @@ extern struct fake fake;
 enum { FAKE_MR_LENGTH = 4096 };
 extern char fake_memory[FAKE_MR_LENGTH];
 
-/* A provider as new: nothing asked, nothing to answer. */
+/* Resets the provider: no calls recorded, no answers prepared. */
 void fake_reset(void);
 
-/* Adds an answer for the next call that has none. */
+/* Adds an answer for the next call without one. */
 void fake_answer(struct fake_reply reply);
 
 #endif

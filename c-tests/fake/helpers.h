@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The helpers in tables, so that a test can put each of them to the same question.
- * Every call has arguments that are right, except those the caller chooses.
+ * The helpers in tables, so that a test can treat each of them alike. All arguments are
+ * valid, except those that the caller chooses.
  */
 #ifndef HELPERS_H
 #define HELPERS_H
@@ -102,7 +102,7 @@ static const struct list_helper list_helpers[] = {
 	{ "rdma_post_writev", FAKE_POST_SEND, list_writev },
 };
 
-/* A helper that waits for a completion, and the queue it looks at. */
+/* A helper that waits for a completion, and its queue. */
 struct wait_helper {
 	const char *name;
 	int (*wait)(struct rdma_cm_id *id, struct ibv_wc *wc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Includes one header and leans on what that includes, as programs do. */
+/* Includes one header and relies on what that includes, as programs do. */
 #include <rdma/rdma_verbs.h>
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Uses all that the header declares, once, on the fake provider. Is C and C++. */
+/* Uses every declaration of the header once, on the fake provider. Valid C and C++. */
 #include <rdma/rdma_verbs.h>
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void completions(struct rdma_cm_id *id)
 	EXPECT(rdma_get_recv_comp(id, &wc) == 1);
 }
 
-/* librdmacm's own functions: they are there, which is all that the header promises. */
+/* librdmacm's own functions exist, which is all that the header promises. */
 static void shared_receive_queues(void)
 {
 	int (*volatile create)(struct rdma_cm_id *, struct ibv_pd *,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Uses all that the header of the extension helpers declares, once. Is C and C++. */
+/* Uses every declaration of the extension helpers' header once. Valid C and C++. */
 #include <rdma/rdma_verbs_ext.h>
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void expect(const char *what, int holds)
 	}
 }
 
-/* With NULL for an id, each says so. */
+/* With a NULL id, each of them fails. */
 #define REFUSES(call) (errno = 0, expect(#call, (call) == -1 && errno == EINVAL))
 
 static void waits(void)

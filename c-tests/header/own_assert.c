@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program with an assert of its own keeps it. */
+/* A program that defines its own assert keeps it. */
 static int calls;
 
 #define assert(condition) ((void)(calls += !(condition)))

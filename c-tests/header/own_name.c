@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program that knows nothing of RDMA and has functions with names of ours; a part
- * of it that it does not look into uses the library.
+ * A program without RDMA whose functions happen to have our names; another part of it uses
+ * the library.
  */
 #include <stdio.h>
 

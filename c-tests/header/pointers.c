@@ -22,7 +22,7 @@ static const struct {
 	ENTRY(rdma_post_ud_send),  ENTRY(rdma_get_send_comp), ENTRY(rdma_get_recv_comp),
 };
 
-/* There is one function of each name, whoever asks for its address. */
+/* Each name has one address, no matter who asks. */
 static int addresses_differ(void)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Compiles only if the prototypes are those of librdmacm's header, which stands here
- * beside ours under other names. Is C and C++. Compile it without -Iinclude.
+ * Compiles only if the prototypes are those of librdmacm's header, whose functions have
+ * other names here. Valid C and C++. Compile it without -Iinclude.
  */
 #define INLINE(name) librdmacm_##name
 #include "../lib/inlines.h"

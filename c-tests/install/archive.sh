@@ -3,7 +3,7 @@
 #
 # For the tests that take packages from Debian's archive. Source it after tap.sh.
 
-# The archive that this system installs from; nothing if it is not Debian.
+# The archive that this system installs from; empty if it is not Debian.
 archive() {
 	local codename
 	codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)

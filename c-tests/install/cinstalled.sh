@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash
 #
-# Compares what `cargo cinstall` has installed below $CINSTALLED with what `make install`
-# has below $MADE, both to /usr and /usr/lib/$MULTIARCH. Source it after tap.sh.
+# Compares what `cargo cinstall` installed below $CINSTALLED with what `make install`
+# installed below $MADE, both to /usr and /usr/lib/$MULTIARCH. Source it after tap.sh.
 
-# library_part TREE: the files that cargo-c installs as well
+# library_part TREE: the files that cargo-c installs too
 library_part() {
 	(cd "$1" && find . ! -type d | grep -vE '/(man|bin)/|/librdma_verbs_preload\.so$' | sort)
 }
 
-# of_module TREE: what pkg-config makes of it
+# of_module TREE: what pkg-config reports
 of_module() {
 	PKG_CONFIG_PATH=$1/usr/lib/$MULTIARCH/pkgconfig \
 		pkg-config --cflags --libs --modversion --print-requires librdma_verbs
@@ -31,7 +31,7 @@ cinstalled_without_versions() {
 	same "$(exported "$MADE" | sed 's/@.*//')" "$(exported "$CINSTALLED")"
 }
 
-# A program that is linked with one of the libraries runs with the other, too.
+# A program linked with either library runs with the other.
 runs_with_either() {
 	local linked other
 	for linked in "$MADE" "$CINSTALLED"; do

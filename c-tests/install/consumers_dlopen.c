@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Loads the library as a plug-in would, and prints the names it finds in it. */
+/* Loads the library as a plug-in would, and prints the names that it finds. */
 #include <dlfcn.h>
 #include <stdio.h>
 

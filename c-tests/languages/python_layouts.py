@@ -5,7 +5,7 @@ import ctypes
 
 import rdma_verbs
 
-# Of these the module has only the first fields, and never makes one.
+# The module declares only the first fields of these, and never creates one.
 PREFIXES = {"ibv_context", "ibv_device", "rdma_cm_id"}
 
 CONSTANTS = {

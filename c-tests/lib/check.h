@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* cmocka, and how our tests say that a call went as it should. */
+/* cmocka, and assertions about the result and errno of a call. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-/* An errno value that no call sets. */
+/* An errno value that nothing sets. */
 #define UNTOUCHED 12345
 
-/* cmocka's own has two names, of which releases know one or the other. */
+/* cmocka's own has two names, depending on the release. */
 #define assert_between(value, least, most) \
 	assert_true((value) >= (least) && (value) <= (most))
 

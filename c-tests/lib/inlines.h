@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * librdmacm's inline functions under other names, so that functions of the same names can
- * stand beside them. Define INLINE(name) first: the other name. Compile without
- * -Iinclude. Is C and C++.
+ * librdmacm's inline functions under other names, so that the original names can be used
+ * beside them. Define INLINE(name), the other name, first. Compile without -Iinclude. Valid
+ * C and C++.
  */
 #define rdma_seterrno INLINE(rdma_seterrno)
 #define rdma_reg_msgs INLINE(rdma_reg_msgs)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash
 #
-# For the tests that are shell scripts: results in TAP, a directory of their own.
-# Source it first. It changes to the top of the source tree, makes the directory
-# $work, which is removed at the end, and prints the plan there.
+# For tests that are shell scripts: results in TAP, a temporary directory. Source it first.
+# It changes to the top of the source tree, creates the directory $work and, at the end,
+# removes it and prints the plan.
 
 set -euo pipefail
 
@@ -60,7 +60,7 @@ has() {
 	command -v "$@" >/dev/null
 }
 
-# check_with TOOL NAME COMMAND...: as check, but skipped where the tool is missing
+# check_with TOOL NAME COMMAND...: like check, but skipped if the tool is missing
 check_with() {
 	if has "$1"; then
 		check "${@:2}"
@@ -69,8 +69,8 @@ check_with() {
 	fi
 }
 
-# make_copies TARGET VARIABLE=VALUE...: make install and uninstall, which need no tools, without
-# the settings that the caller of this test has given to its make
+# make_copies TARGET VARIABLE=VALUE...: make install and uninstall, which need no compiler,
+# without the settings of a make that runs this test
 make_copies() {
 	env -u MAKEFLAGS -u MAKEOVERRIDES -u PREFIX -u LIBDIR -u INCLUDEDIR -u MANDIR -u BINDIR \
 		-u DESTDIR make --no-print-directory --silent CARGO=false CC=false "$@"
@@ -101,7 +101,7 @@ version() {
 	sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$root/Cargo.toml"
 }
 
-# Of what the layout program prints: the types that grow from release to release of
-# rdma-core, at their fronts or ends. The helpers do not use them.
+# Of the layout program's output, the types that grow with releases of rdma-core, at their
+# start or end. The helpers do not use them.
 # shellcheck disable=SC2034 # those who source this use it
 readonly GROWN='^(verbs_context[. ]|ibv_(qp_ex|port_attr) size )'

@@ -2,8 +2,8 @@
 /*
  * usage: behave NAME
  *
- * Programs that are harder to watch than others. Each prints what it has done, for
- * the test to compare with what was seen.
+ * Programs that are harder to watch than others. They print what they did, for comparison
+ * with the trace.
  */
 #define _GNU_SOURCE	/* program_invocation_name */
 #include "loop.h"
@@ -58,7 +58,7 @@ static void two_contexts(void)
 	loop_stop_and_close(&other);
 }
 
-/* The child opens the device anew, and ends as a child ends. */
+/* The child opens the device again, and exits. */
 static void forks(void)
 {
 	struct loop loop;
@@ -106,7 +106,7 @@ static void is_terminated(void)
 	raise(SIGTERM);
 }
 
-/* Between signals, it goes on. */
+/* It continues between signals. */
 static void is_asked(void)
 {
 	struct loop loop;
@@ -123,7 +123,7 @@ static void on_signal(int number)
 	printf("signal %d\n", number);
 }
 
-/* SIGUSR1 means something to the program: it is handled, ignored, waited for. */
+/* The program itself handles, ignores, and waits for SIGUSR1. */
 static void uses_the_signal(void)
 {
 	sigset_t one;
@@ -152,7 +152,7 @@ static void *wait_for_ever(void *loop)
 	return NULL;
 }
 
-/* A thread is cancelled while it waits for an event, as rping does it. */
+/* A thread is cancelled while it waits for an event, as in rping. */
 static void cancels(void)
 {
 	pthread_t thread;
@@ -189,7 +189,7 @@ static void threads(void)
 	}
 }
 
-/* errno is left alone by calls that succeed, and is the call's own where it fails. */
+/* Successful calls leave errno alone; failing calls set it themselves. */
 static void keeps_errno(void)
 {
 	struct ibv_sge buffers[64] = { 0 };
@@ -215,7 +215,7 @@ static void keeps_errno(void)
 	loop_stop_and_close(&loop);
 }
 
-/* The queue pair of a loop becomes an extended one. */
+/* Replaces the queue pair of a loop with an extended one. */
 static struct ibv_qp_ex *open_extended(struct loop *loop, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr_ex attributes = {
@@ -257,7 +257,7 @@ static void refused(void)
 	qp = open_extended(&loop, loop.cq);
 	ibv_wr_start(qp);
 	qp->wr_flags = 0;
-	/* More than the queue takes, however the device rounds its depth. */
+	/* More than the queue can hold, however the device rounds its depth. */
 	for (unsigned int i = 0; i < 4 * loop.cap.max_send_wr; i++) {
 		ibv_wr_rdma_write(qp, loop.far_mr->rkey, (uintptr_t)loop.far);
 		ibv_wr_set_sge(qp, loop.mr->lkey, (uintptr_t)loop.memory, 16);
@@ -332,7 +332,7 @@ static void extended(void)
 	ibv_wr_atomic_fetch_add(qp, loop.far_mr->rkey, (uintptr_t)loop.far + 64, 5);
 	ibv_wr_set_sge(qp, loop.mr->lkey, (uintptr_t)loop.memory, 8);
 	require(!ibv_wr_complete(qp), "ibv_wr_complete");
-	/* A batch that is given up is not seen. */
+	/* An aborted batch is not seen. */
 	ibv_wr_start(qp);
 	ibv_wr_rdma_write(qp, loop.far_mr->rkey, (uintptr_t)loop.far);
 	ibv_wr_abort(qp);
@@ -350,7 +350,7 @@ static void extended(void)
 	loop_to_state(loop.qp, IBV_QPS_ERR);
 	loop_destroy_queues(&loop);
 	require(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), "ibv_destroy_cq");
-	/* What is left of the loop has no queue pairs any more. */
+	/* The loop no longer has queue pairs. */
 	require(!ibv_destroy_cq(loop.cq) && !ibv_destroy_comp_channel(loop.channel), "cq");
 	require(!ibv_dereg_mr(loop.mr) && !ibv_dereg_mr(loop.far_mr), "ibv_dereg_mr");
 	require(!ibv_dealloc_pd(loop.pd) && !ibv_close_device(loop.context), "close");

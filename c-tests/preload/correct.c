@@ -2,8 +2,8 @@
 /*
  * usage: correct [NAME]
  *
- * Correct programs with objects and requests that the other tests do not have: check
- * finds nothing in them. `correct` alone prints the names.
+ * Correct programs with objects and requests that the other tests lack: check finds
+ * nothing. `correct` alone prints the names.
  */
 #include "loop.h"
 
@@ -33,7 +33,7 @@ static void to_init(struct ibv_qp *qp, int mask, uint32_t key)
 		"INIT");
 }
 
-/* Receives that nobody needs stay in the shared queue, which goes after its queue pairs. */
+/* Unused receives stay in the shared queue, which is destroyed after its queue pairs. */
 static void shared_receive_queue(void)
 {
 	struct ibv_srq_init_attr srq_attributes = { .attr = { .max_wr = 8, .max_sge = 1 } };
@@ -70,7 +70,7 @@ static void shared_receive_queue(void)
 	loop_close(&loop);
 }
 
-/* One address in two regions, and in one after the other. */
+/* One address in two regions at once, and in one after the other. */
 static void registered_again(void)
 {
 	struct loop loop;
@@ -87,7 +87,7 @@ static void registered_again(void)
 	loop_stop_and_close(&loop);
 }
 
-/* No buffer, or one without bytes, needs no key. */
+/* A request without buffers, or with an empty one, needs no key. */
 static void no_bytes(void)
 {
 	struct ibv_recv_wr receive = { .num_sge = 0 }, *bad;
@@ -110,7 +110,7 @@ static void no_bytes(void)
 	loop_stop_and_close(&loop);
 }
 
-/* The peer opens a window, through which it is written to. */
+/* The peer binds a memory window, which is written through. */
 static void memory_window(void)
 {
 	struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED };
@@ -192,7 +192,7 @@ static void datagrams(void)
 	loop_stop_and_close(&loop);
 }
 
-/* Reset and connected again, with requests outstanding that are gone by that. */
+/* Reset and connected again, which drops the outstanding requests. */
 static void connected_again(void)
 {
 	struct ibv_sge buffer;

@@ -3,11 +3,10 @@
  * usage: cost MODE
  *        cost calls request|empty-poll|post NUMBER
  *
- * What the hooks cost, in one process: nanoseconds of a call through the context, as
- * programs make it, less those of a call of the provider's own function, which
- * alternate. On the provider of fake_ibverbs.c, which costs nothing. Prints lines of CSV
- * for `make bench`, with this name for the mode. The second form makes so many calls, for
- * somebody else to count their instructions.
+ * What the hooks cost, in one process: the time of a call through the context, as programs
+ * make it, minus that of the provider's own function; the two alternate. Uses the provider
+ * of fake_ibverbs.c, which costs nothing. Prints lines of CSV for `make bench`, with this
+ * name for the mode. The second form makes NUMBER calls, whose instructions can be counted.
  */
 #include "fake.h"
 

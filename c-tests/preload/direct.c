@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Uses, twice each, what makes queues or keys that are not visible; no device. */
+/* Calls each function that creates invisible queues or keys twice; needs no device. */
 #include "fake_mlx5.h"
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What fake_ibverbs.c has beyond libibverbs. */
+/* What fake_ibverbs.c exports beyond libibverbs. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -11,7 +11,7 @@ const struct ibv_context_ops *fake_ops(void);
 void fake_event(struct ibv_cq *cq);
 /* Whether a thread is in ibv_get_cq_event. */
 int fake_waits(void);
-/* The library deregisters it when the process ends. */
+/* Deregistered by the library's destructor. */
 void fake_dereg_at_exit(struct ibv_mr *mr);
 
 #endif

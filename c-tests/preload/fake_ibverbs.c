@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A libibverbs.so.1 whose one device does nothing, at no cost: what remains is the
- * cost of the hooks. Each post is completed by the next poll.
+ * A libibverbs.so.1 whose device does nothing and costs nothing: what remains is the cost
+ * of the hooks. Each post is completed by the next poll.
  */
 #include "fake.h"
 
@@ -108,7 +108,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *opened)
 	return context;
 }
 
-/* The hooks have to be gone by now. */
+/* The hooks must be removed by now. */
 int ibv_close_device(struct ibv_context *context)
 {
 	int clean = context->ops.post_send == post_send && context->ops.poll_cq == poll_cq;
@@ -133,7 +133,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 static struct ibv_mr *last_mr;
 
-/* As a library with an object that cleans up behind it. */
+/* Like a library whose destructor cleans up. */
 void fake_dereg_at_exit(struct ibv_mr *mr)
 {
 	last_mr = mr;

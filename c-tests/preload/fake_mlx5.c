@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A libmlx5.so.1 with the functions by which programs go around the verbs, also those
- * of other providers: their types are those of the manual pages, and what they make
- * works on the provider of fake_ibverbs.c.
+ * A libmlx5.so.1 with the functions that bypass the verbs, including those of other
+ * providers. Their types are those of the manual pages; the objects work on the provider of
+ * fake_ibverbs.c.
  */
 #include "fake_mlx5.h"
 

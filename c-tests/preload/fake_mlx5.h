@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Functions of providers, as far as the hooks know them; in fake_mlx5.c. */
+/* Provider functions that the hooks know; defined in fake_mlx5.c. */
 #ifndef FAKE_MLX5_H
 #define FAKE_MLX5_H
 

@@ -2,8 +2,8 @@
 /*
  * usage: faults NAME faulty|correct
  *
- * For each rule of rdma-verbs check, a program that breaks it, and its twin that
- * does the same thing right. `faults` alone prints the names, each with its rule.
+ * For each rule of rdma-verbs check, a program that breaks it, and a correct twin. `faults`
+ * alone prints the names, each with its rule.
  */
 #include "loop.h"
 
@@ -65,7 +65,7 @@ static void deregistered_key(bool faulty)
 	buffer = whole(&loop);
 	if (faulty) {
 		require(!ibv_dereg_mr(loop.mr), "ibv_dereg_mr");
-		/* For the helpers, another one; the buffer keeps its key. */
+		/* Another region for the same buffer, which keeps its key. */
 		loop.mr = loop.far_mr;
 		write_with(&loop, buffer, 0);
 		loop.mr = NULL;
@@ -111,7 +111,7 @@ static void read_only(bool faulty)
 	loop_close(&loop);
 }
 
-/* What the peer sends back is written to local memory. */
+/* The peer's response is written to local memory. */
 static void fetch_into_read_only(bool faulty, enum ibv_wr_opcode opcode, uint32_t length)
 {
 	struct loop loop;
@@ -258,7 +258,7 @@ static void qp_in_use(bool faulty)
 		require(!loop_receive(loop.peer, &far), "ibv_post_recv");
 	}
 	require(!loop_send(&loop, &request), "ibv_post_send");
-	/* Without a receive at the peer, the send is tried again for ever. */
+	/* Without a receive at the peer, the send is retried without end. */
 	if (!faulty) {
 		loop_wait(&loop);
 		loop_wait(&loop);
@@ -280,7 +280,7 @@ static void send_queue_full(bool faulty)
 	while (!(result = loop_send(&loop, &request)))
 		;
 	require(result == ENOMEM, "ibv_post_send");
-	/* The twin uses the full queue as a sign that it is time to poll. */
+	/* The twin takes the full queue as a sign to poll. */
 	if (!faulty)
 		require(ibv_poll_cq(loop.cq, 1, &wc) == 0, "ibv_poll_cq");
 	loop_to_state(loop.qp, IBV_QPS_ERR);
@@ -367,7 +367,7 @@ static void missing_arm(bool faulty)
 		require(!ibv_req_notify_cq(loop.cq, 0), "ibv_req_notify_cq");
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
 	require(!loop_send(&loop, &request), "ibv_post_send");
-	/* The faulty one waits for ever. */
+	/* The faulty one waits without end. */
 	alarm(faulty ? 4 : 0);
 	require(!ibv_get_cq_event(loop.channel, &cq, &context), "ibv_get_cq_event");
 	ibv_ack_cq_events(loop.cq, 1);
@@ -389,7 +389,7 @@ static void null_object(bool faulty)
 	loop_stop_and_close(&loop);
 }
 
-/* The device could not be opened, which nobody looked at. */
+/* The device could not be opened, and the program did not check. */
 static void null_context(bool faulty)
 {
 	struct ibv_context *context = faulty ? NULL : loop_device();

@@ -2,8 +2,8 @@
 /*
  * usage: lookup [by-version]
  *
- * Is not linked with libibverbs: loads it where nobody else sees it, and finds its
- * functions by name, or by name and version.
+ * Not linked with libibverbs: loads it with local scope, and looks up its functions by
+ * name, or by name and version.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>

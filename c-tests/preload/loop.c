@@ -79,7 +79,7 @@ void loop_open(struct loop *loop, enum ibv_qp_type type)
 	loop->qp = create_qp(loop, type);
 }
 
-/* The GID of the IPv4 address; of a device with other addresses, the last one. */
+/* The GID of the IPv4 address, or the last GID if there is none. */
 static uint8_t gid_index(struct ibv_context *context, union ibv_gid *gid)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

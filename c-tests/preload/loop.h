@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Two queue pairs of one process, connected with each other. */
+/* Two queue pairs of one process, connected to each other. */
 #ifndef LOOP_H
 #define LOOP_H
 
@@ -16,16 +16,16 @@ struct loop {
 	/* Requests are posted to the first; the second is its peer. */
 	struct ibv_qp *qp;
 	struct ibv_qp *peer;
-	/* What the first was granted. */
+	/* The capabilities granted to the first. */
 	struct ibv_qp_cap cap;
 	char *memory;
 	char *far;
-	/* All access that there is, to memory and to far. */
+	/* Regions with all access flags, for memory and far. */
 	struct ibv_mr *mr;
 	struct ibv_mr *far_mr;
 };
 
-/* Ends the program with a message if something is not as it has to be. */
+/* Ends the program with a message if the condition does not hold. */
 void require(int condition, const char *what);
 
 struct ibv_context *loop_device(void);
@@ -36,7 +36,7 @@ void loop_open(struct loop *loop, enum ibv_qp_type type);
 struct ibv_ah_attr loop_path(struct loop *loop);
 /* Both queue pairs go to the RTS state. */
 void loop_connect(struct loop *loop);
-/* Of the type RC, open and connected. */
+/* Opens with type RC, and connects. */
 void loop_open_connected(struct loop *loop);
 void loop_to_state(struct ibv_qp *qp, enum ibv_qp_state state);
 /* Both queue pairs go to the ERR state; takes all completions. */

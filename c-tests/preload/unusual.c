@@ -2,8 +2,8 @@
 /*
  * usage: unusual NAME
  *
- * Correct programs that do what few programs do, on the provider of fake_ibverbs.c.
- * They end with status 0, and check finds nothing.
+ * Correct but unusual programs, on the provider of fake_ibverbs.c. They exit with 0, and
+ * check finds nothing.
  */
 #define _GNU_SOURCE
 #include "fake.h"
@@ -94,19 +94,19 @@ static void late_destructor(void)
 	fake_dereg_at_exit(mr);
 }
 
-/* On iWARP, the kernel connects a queue pair: libibverbs sees none of its states. */
+/* On iWARP, the kernel connects queue pairs: libibverbs sees none of the state changes. */
 static void iwarp(void)
 {
 	open_all(IBV_TRANSPORT_IWARP);
 	qp->state = IBV_QPS_INIT;
 	post_send();
 	poll_one();
-	/* It is disconnected, and this one is flushed. */
+	/* Then it is disconnected, and this one is flushed. */
 	post_send();
 	close_all();
 }
 
-/* What providers' own functions make is used as any other. */
+/* Objects created by providers' own functions are used like any other. */
 static void providers_objects(void)
 {
 	struct ibv_cq_init_attr_ex cq_attributes = { .cqe = 4 };
@@ -137,7 +137,7 @@ static void providers_objects(void)
 	for (int i = 0; i < 2; i++)
 		require(!ibv_destroy_cq(ibv_cq_ex_to_cq(cqs[i])), "ibv_destroy_cq");
 	require(!ibv_dereg_mr(device_mr), "ibv_dereg_mr");
-	/* A key of the program's own. */
+	/* A key that the program made itself. */
 	require(mlx5dv_create_mkey(NULL) != NULL, "mlx5dv_create_mkey");
 	send_on(qp, 0x4711);
 	poll_one();
@@ -258,7 +258,7 @@ static void small_signal_stack(void)
 void *__libc_malloc(size_t size);
 static volatile int must_not_allocate;
 
-/* In place of the C library's: whoever interrupts it must not call it. */
+/* Replaces the C library's: a handler that interrupts it must not call it. */
 void *malloc(size_t size)
 {
 	if (must_not_allocate)
@@ -274,7 +274,7 @@ static void *is_interrupted(void *nothing)
 	return nothing;
 }
 
-/* A signal comes to a thread that has used no verbs, while it allocates memory. */
+/* A signal reaches a thread that has used no verbs while it allocates memory. */
 static void signal_in_malloc(void)
 {
 	pthread_t thread;
@@ -317,7 +317,7 @@ static void *use_until_enough(void *nothing)
 	return nothing;
 }
 
-/* Whatever the other threads hold at that moment, the child can go on. */
+/* Whatever locks the other threads hold, the child must be able to continue. */
 static void forks_among_threads(void)
 {
 	pthread_t threads[3];
@@ -350,8 +350,10 @@ static void leave(int number)
 	exit(0);
 }
 
-/* The signal may come in the middle of a post: as so many programs end. Not all is done
-   by then, which check may say. */
+/*
+ * The signal may arrive in the middle of a post, as many programs end. Unfinished work may
+ * then be reported.
+ */
 static void exits_in_a_handler(void)
 {
 	struct itimerval soon = { .it_value.tv_usec = 20000 };

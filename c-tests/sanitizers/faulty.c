@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Does wrong what its argument names, to see that it is noticed. The faults of the
- * library are those of its caller: the accesses are in the library's own code.
+ * Commits the error that its argument names, to show that it is caught. The errors are the
+ * caller's, but the faulty accesses are in the library's code.
  */
 #include "../fake/fake.h"
 
@@ -43,7 +43,7 @@ static void *post_on_it(void *id)
 	return NULL;
 }
 
-/* One thread takes the queue pair away while the other posts on it. */
+/* One thread removes the queue pair while the other posts on it. */
 static int race(void)
 {
 	pthread_t thread;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* The leak check traces the process, which a set-user-ID program does not allow. */
+/* The leak checker traces the process, which is not allowed for a set-user-ID program. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {

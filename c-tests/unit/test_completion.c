@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Waiting for a completion: what is called, in which order, and what comes of it. */
+/* Waiting for a completion: what is called, in which order, and with which result. */
 #include "../lib/check.h"
 #include "../fake/helpers.h"
 
@@ -35,7 +35,7 @@ static struct ibv_wc completion(void)
 	return wc;
 }
 
-/* An empty queue, or success. Acknowledging answers nothing, and takes no reply. */
+/* An empty queue, or success. Acknowledging returns nothing, so it takes no reply. */
 static const struct fake_reply nothing = { .result = 0 };
 
 static struct fake_reply found(void)
@@ -152,14 +152,14 @@ static void the_wait_ends_early(void **state)
 		expect_calls(4, FAKE_POLL_CQ, FAKE_REQ_NOTIFY_CQ, FAKE_POLL_CQ, FAKE_GET_CQ_EVENT);
 		assert_ptr_equal(fake.armed, helper->cq);
 
-		/* The completion comes before the next call, and the event of it is left. */
+		/* The completion is taken, but its event remains. */
 		fake.calls = 0;
 		fake_answer(found());
 		assert_succeeds(helper->wait(&fake.id, &wc), 1);
 		expect_calls(1, FAKE_POLL_CQ);
 		expect_completion(&wc);
 
-		/* It ends the next wait, which acknowledges it once. */
+		/* The event ends the next wait, which acknowledges it once. */
 		fake.calls = 0;
 		for (int j = 0; j < 4; j++)
 			fake_answer(nothing);

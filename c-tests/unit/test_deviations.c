@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The rows of docs/deviations.md, each by its name. */
+/* The rows of docs/deviations.md, each in a test of that name. */
 #include "../lib/check.h"
 #include "../fake/helpers.h"
 
@@ -139,7 +139,7 @@ static void long_length(void **state)
 
 	(void)state;
 	fake.mr.addr = NULL;
-	fake.mr.length = SIZE_MAX;	/* so that length is all that is wrong */
+	fake.mr.length = SIZE_MAX;	/* so that only the length is wrong */
 	for (size_t i = 0; i < COUNT(buffer_helpers); i++) {
 		for (size_t j = 0; j < COUNT(lengths); j++) {
 			errno = UNTOUCHED;
@@ -177,7 +177,7 @@ static void outside_region_wraps(void **state)
 	assert_succeeds(rdma_post_recv(&fake.id, CONTEXT, fake.mr.addr, 50, &fake.mr), 0);
 }
 
-/* These two rows for the other helpers too: test_errno.c. */
+/* test_errno.c has these two rows for the other helpers. */
 static void negative_errno(void **state)
 {
 	(void)state;
@@ -241,7 +241,7 @@ static void foreign_event(void **state)
 	}
 }
 
-/* A queue of the program's own may have any cq_context. */
+/* A queue that the program created may have any cq_context. */
 static void foreign_event_cq_context(void **state)
 {
 	struct ibv_wc wc;
@@ -282,7 +282,7 @@ static void unnamed_fields(void **state)
 		assert_int_equal(wr->imm_data, 0);
 		assert_int_equal(wr->qp_type.xrc.remote_srqn, 0);
 		assert_memory_equal(&wr->bind_mw, &zero.bind_mw, sizeof(zero.bind_mw));
-		/* What follows what the helper names of the union: the rest of atomic. */
+		/* The part of the union beyond what the helper sets: the rest of atomic. */
 		assert_memory_equal((const char *)&wr->wr + sizeof(wr->wr.rdma), &zero,
 				    sizeof(wr->wr) - sizeof(wr->wr.rdma));
 		if (strcmp(buffer_helpers[i].name, "rdma_post_send") == 0)

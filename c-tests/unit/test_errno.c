@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the caller learns of a call that the provider refuses. */
+/* What the caller sees when the provider refuses a call. */
 #include "../lib/check.h"
 #include "../fake/helpers.h"
 
-/* One way in which a provider says no, and what the caller must see. */
+/* One way in which a provider refuses, and what the caller must see. */
 struct refusal {
 	struct fake_reply reply;
 	int errno_before;
@@ -105,7 +105,7 @@ static void arming_refused(void **state)
 	}
 }
 
-/* Of the values that polling returns, -1 and -2 are no errno values. */
+/* Of the values that polling returns, -1 and -2 are not errno values. */
 static void polling_refused(void **state)
 {
 	static const struct refusal polls[] = {

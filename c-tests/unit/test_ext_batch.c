@@ -46,7 +46,7 @@ static const struct batch {
 
 static const struct batch *batch;
 
-/* Each entry differs from the others in each field. */
+/* Entries differ in every field. */
 static void fill_entries(void)
 {
 	for (int i = 0; i < MANY; i++) {
@@ -76,7 +76,7 @@ static int post(int n, int *posted)
 	return batch->post(&ext.id, batch->entries, n, posted);
 }
 
-/* What the provider got is what a loop over the helper for one would have given it. */
+/* The provider got what a loop over the single helper would have passed. */
 static void expect_entry(int i)
 {
 	const struct ext_request *posted = &batch->queue->request[i];
@@ -90,7 +90,7 @@ static void expect_entry(int i)
 		assert_int_equal(posted->recv.num_sge, 1);
 		return;
 	}
-	/* All that is not named is 0, to the last byte. */
+	/* Everything not set here is 0, to the last byte. */
 	memset(&wr, 0, sizeof(wr));
 	wr.wr_id = (uint64_t)(1000 + i);
 	wr.opcode = batch->opcode;
@@ -136,7 +136,7 @@ static void posts_none(void **state)
 	assert_int_equal(batch->queue->calls, 0);
 }
 
-/* The queue is full after some of them: those are posted, and counted. */
+/* The queue fills up: the requests before that are posted and counted. */
 static void provider_refuses_one(void **state)
 {
 	static const int accepted[] = { 0, 1, 2, 63, 64, 65, 127, 128, 199 };
@@ -157,7 +157,7 @@ static void provider_refuses_one(void **state)
 	}
 }
 
-/* It does not say which: none of its list counts. */
+/* It does not say which: none of that list counts as posted. */
 static void provider_does_not_say_which(void **state)
 {
 	int posted = -1;
@@ -179,7 +179,7 @@ static void break_entry(int i, size_t length, struct ibv_mr *mr)
 	rdmas[i].mr = sends[i].mr = recvs[i].mr = mr;
 }
 
-/* An entry that the helper for one would refuse: those before it are posted. */
+/* An entry that the single helper would refuse: those before it are posted. */
 static void an_entry_is_wrong(void **state)
 {
 	static const int places[] = { 0, 1, 63, 64, 65, 199 };

@@ -41,7 +41,7 @@ static void drains(void **state)
 	}
 }
 
-/* Disconnected or broken: it is in the error state, and all has been flushed. */
+/* Disconnected or broken: in the error state, with everything flushed. */
 static void drains_in_error(void **state)
 {
 	(void)state;
@@ -53,7 +53,7 @@ static void drains_in_error(void **state)
 	assert_drained();
 }
 
-/* There is room for the markers only when something has been flushed. */
+/* There is room for the markers only after something has been flushed. */
 static void drains_full_queues(void **state)
 {
 	(void)state;
@@ -64,8 +64,8 @@ static void drains_full_queues(void **state)
 }
 
 /*
- * Completions that nobody has taken, as many as there is room for; while requests that have
- * completed leave room in their own queues for markers.
+ * The completion queues are full of completions not yet taken, while the completed requests
+ * leave room for markers in the request queues.
  */
 static void drains_full_completion_queues(void **state)
 {
@@ -92,7 +92,7 @@ static void drains_one_queue_for_both(void **state)
 	assert_drained();
 }
 
-/* The completion queues are the queue pair's, which the id need not know. */
+/* The completion queues are the queue pair's; the id need not know them. */
 static void drains_queues_of_the_program(void **state)
 {
 	(void)state;
@@ -121,7 +121,7 @@ static int keep_state(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 	return 0;
 }
 
-/* A device that takes its time, with queues that have channels or have none. */
+/* A slow device, with and without completion channels. */
 static void drains_slowly(void **state)
 {
 	(void)state;
@@ -144,7 +144,7 @@ static void drains_slowly(void **state)
 	}
 }
 
-/* One that only reads, and one that only receives. */
+/* A queue pair that only reads, and one that only receives. */
 static void drains_a_queue_pair_with_one_queue(void **state)
 {
 	(void)state;
@@ -167,7 +167,7 @@ static void drains_a_queue_pair_with_one_queue(void **state)
 	assert_int_equal(ext.sq.calls, 0);
 }
 
-/* The queue pair's, or one that the program has given to the id. */
+/* The queue pair's SRQ, or one that the program has given to the id. */
 static void leaves_shared_receives(void **state)
 {
 	static const struct { struct ibv_srq *of_qp, *of_id; } shared[] = {
@@ -190,7 +190,7 @@ static void leaves_shared_receives(void **state)
 	}
 }
 
-/* Nothing is done twice while the device takes its time. */
+/* Nothing is done twice while the device is slow. */
 static void drain_waits_for_events(void **state)
 {
 	(void)state;
@@ -201,7 +201,7 @@ static void drain_waits_for_events(void **state)
 	assert_between(ext.send.arms, 1, 5);
 }
 
-/* Without a channel it looks each millisecond, and sleeps in between. */
+/* Without a channel it polls every millisecond, and sleeps in between. */
 static void drain_sleeps(void **state)
 {
 	(void)state;
@@ -211,7 +211,7 @@ static void drain_sleeps(void **state)
 	assert_in_range(ext.send.polls, 5, 1000);
 }
 
-/* A queue that is full may be free again without a completion. */
+/* A full queue may get room again without a completion. */
 static void *accept_later(void *unused)
 {
 	usleep(20000);

@@ -11,7 +11,7 @@
 
 enum { LENGTH = 100 };
 
-/* The request that is expected: all that is not named is 0, to the last byte. */
+/* The expected request: everything not set here is 0, to the last byte. */
 static struct ibv_send_wr request(enum ibv_wr_opcode opcode)
 {
 	struct ibv_send_wr wr;
@@ -39,7 +39,7 @@ static void expect_posted(struct ibv_send_wr expected, const void *addr, uint32_
 
 /* --- one request ------------------------------------------------------------------------ */
 
-/* On the wire the first byte is the highest, whatever the byte order is here. */
+/* Network byte order, whatever the host's byte order. */
 static const union {
 	uint8_t bytes[4];
 	uint32_t value;
@@ -178,8 +178,8 @@ static void long_lengths(void **state)
 /* --- registration ------------------------------------------------------------------------ */
 
 /*
- * The plain function does for all access that every kernel knows; libibverbs leaves out what
- * a kernel does not know only in the other one.
+ * The plain function suffices for access flags that every kernel knows; only the other one
+ * drops optional flags that the kernel lacks.
  */
 static void registers_with_any_access(void **state)
 {

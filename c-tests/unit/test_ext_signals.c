@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Signals during a wait, which they end, and during a transfer, which they do not. */
+/* Signals interrupt a wait, but not a transfer. */
 #include "../fake/ext_fake.h"
 #include "../lib/clock.h"
 
@@ -19,7 +19,7 @@ static void count_signal(int number)
 	signals++;
 }
 
-/* Signals from now on, counted; with 0 no more of them. */
+/* Starts to send signals at an interval, and counts them; 0 stops them. */
 static void every(int milliseconds)
 {
 	struct itimerval timer = {
@@ -35,7 +35,7 @@ static void every(int milliseconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* No more of them, and the limit of the program again, which uses the same timer. */
+/* Stops the signals and restores the program's time limit, which uses the same timer. */
 static void no_more(void)
 {
 	every(0);
@@ -61,7 +61,7 @@ static int begin_wait(void **state)
 	return ext_begin(state);
 }
 
-/* Passed on, with the queue armed; the program waits on for the time that remains. */
+/* The wait ends with the queue armed; the program waits for the remaining time. */
 static void interrupted(void **state)
 {
 	static const int timeouts[] = { -1, LIMIT_SECONDS * 1000 };
@@ -79,7 +79,7 @@ static void interrupted(void **state)
 	}
 }
 
-/* How often a wait was interrupted; none of it takes less than the whole time. */
+/* How often a wait was interrupted; in total it never takes less than the whole time. */
 static int interruptions_of_a_wait(void)
 {
 	const double whole = 150;
@@ -101,7 +101,7 @@ static int interruptions_of_a_wait(void)
 	return interruptions;
 }
 
-/* On a busy machine the signals may come all at once, but not each time. */
+/* On a busy machine the signals may be merged, but not every time. */
 static void waits_on_for_what_remains(void **state)
 {
 	int tries = 0;
@@ -131,7 +131,7 @@ static int transfer(int timeout_ms)
 	return direction->transfer(&ext.id, ext_memory, LENGTH, &ext.mr, 0, 0, timeout_ms);
 }
 
-/* They do not end the call. How long it took. */
+/* How long a call takes that signals do not end. */
 static double time_with_signals(void)
 {
 	double started = now_ms();
@@ -142,7 +142,7 @@ static double time_with_signals(void)
 	return now_ms() - started;
 }
 
-/* They do not make it longer either. A busy machine may, or deliver few of them. */
+/* Nor do they make it longer. A busy machine may, or may deliver few of them. */
 static void signals_do_not_end_it(void **state)
 {
 	int tries = 0;
@@ -157,7 +157,7 @@ static void signals_do_not_end_it(void **state)
 	no_more();
 }
 
-/* Not before the waiting thread has met some signals. */
+/* Completes the request after the waiting thread has received some signals. */
 static void *complete_after_signals(void *unused)
 {
 	while (signals < 3)
@@ -166,7 +166,7 @@ static void *complete_after_signals(void *unused)
 	return unused;
 }
 
-/* What a call has got over leaves no trace in errno. */
+/* Interruptions that a call handles leave no trace in errno. */
 static void signals_leave_errno_alone(void **state)
 {
 	sigset_t alarm_only;

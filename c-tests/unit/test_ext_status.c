@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What a completion status means, what a queue pair can carry, and what failures say. */
+/* What a completion status means, what a queue pair can carry, and what failures log. */
 #define _GNU_SOURCE	/* pipe2 */
 #include "../fake/ext_fake.h"
 
@@ -9,7 +9,7 @@
 
 enum { LAST_STATUS = IBV_WC_TM_RNDV_INCOMPLETE };
 
-/* The mapping of the manual, and a word that the text must have. */
+/* The mapping in the manual, and a word that the text must contain. */
 static const struct {
 	int status, error;
 	const char *word;
@@ -142,7 +142,7 @@ static void complete(struct ext_request *request)
 	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
 }
 
-/* The first piece completes after the second is refused; errno is what it was then. */
+/* The first piece completes after the second is refused; errno must be that of the refusal. */
 static void refused_in_pieces(void)
 {
 	ext.max_msg_sz = 4096;
@@ -184,7 +184,7 @@ static const struct {
 	  "(addr 0x10000, length 4096): Invalid argument (errno 22)\n", outside },
 };
 
-/* What a call writes to standard error, which is a pipe meanwhile. */
+/* What a call writes to standard error, which is redirected to a pipe. */
 static void capture(void (*call)(void), char *text, size_t size)
 {
 	int standard_error = dup(STDERR_FILENO), fds[2];
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
 	};
 
 	(void)argc;
-	/* The library looks at the variable when it is loaded. */
+	/* The library reads the variable when it is loaded. */
 	if (!getenv("RDMA_VERBS_LOG")) {
 		setenv("RDMA_VERBS_LOG", "error", 1);
 		execv("/proc/self/exe", argv);

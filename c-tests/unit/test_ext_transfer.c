@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Whole reads and writes: what is posted, waited for, and left. */
+/* Complete reads and writes: what is posted, waited for, and left behind. */
 #include "../fake/ext_fake.h"
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ static int transfer(size_t length, int timeout_ms)
 				   timeout_ms);
 }
 
-/* What the device does with requests: complete them at once, or some, or none. */
+/* What the device does with requests: complete all at once, some, or none. */
 static enum ibv_wc_status outcome;
 
 static void complete_at_once(struct ext_request *request)
@@ -73,7 +73,7 @@ static void small(void **state)
 		for (size_t j = 0; j < i; j++)
 			assert_int_not_equal(posted->send.wr_id, ext.sq.request[j].send.wr_id);
 	}
-	/* What each device can carry is not asked for. */
+	/* The port is not queried for what every device can carry. */
 	assert_int_equal(ext.ports_queried, 0);
 }
 
@@ -122,7 +122,7 @@ static void null_pointers(void **state)
 
 /* --- pieces --------------------------------------------------------------------------------- */
 
-/* Where the device has them, two pieces are in flight. */
+/* Two pieces are in flight if the queues can hold them. */
 static int most_in_flight;
 
 static void complete_the_one_before(struct ext_request *request)
@@ -136,7 +136,7 @@ static void complete_the_one_before(struct ext_request *request)
 		ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
 }
 
-/* The device completes the last piece a while after it was posted. */
+/* Completes the last piece some time after it was posted. */
 static void *complete_the_rest(void *unused)
 {
 	usleep(20000);
@@ -168,7 +168,7 @@ static void transfer_in_pieces(size_t length, uint64_t piece, int pieces)
 	}
 }
 
-/* What the port can carry, in whole pages. */
+/* The port's limit, in whole pages. */
 static void long_ones_in_pieces(void **state)
 {
 	static const struct { uint32_t max; uint64_t piece; } ports[] = {
@@ -203,7 +203,7 @@ static void three_gib(void **state)
 	assert_int_equal(ext.sq.posted, 384);
 }
 
-/* A completion queue for one is never given two; a send queue for one holds one. */
+/* A completion queue of one entry never gets two; a send queue of one request gets one. */
 static void narrow_queues(void **state)
 {
 	(void)state;
@@ -238,7 +238,7 @@ static void send_queue_for_one(void **state)
 	assert_int_equal(ext.sq.posted, 10);
 }
 
-/* When one piece fails no other is posted, and none is left in flight. */
+/* After a piece fails no other is posted, and none is left in flight. */
 static void fail_the_fifth(struct ext_request *request)
 {
 	(void)request;
@@ -282,7 +282,7 @@ static int poll_that_sets_errno(struct ibv_cq *cq, int entries, struct ibv_wc *w
 	return next_poll_cq(cq, entries, wc);
 }
 
-/* The provider's errno is told, not that of what is called while the pieces before it end. */
+/* The provider's errno is reported, not one set while the earlier pieces complete. */
 static void a_piece_is_refused_by_errno(void **state)
 {
 	(void)state;
@@ -310,19 +310,19 @@ static void port_is_unknown(void **state)
 	ext.whole.query_port = NULL;
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
 	ext.whole.query_port = query_port;
-	ext.whole.sz = sizeof(ext.whole) - 8;	/* an older one, which ends before it */
+	ext.whole.sz = sizeof(ext.whole) - 8;	/* an older version, which ends before this field */
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
 	ext.whole.context.abi_compat = NULL;
 	assert_fails(transfer(2 << 20, -1), EOPNOTSUPP);
 	assert_int_equal(ext.sq.posted, 0);
-	/* A newer one has more in front of what we know. */
+	/* A newer version has more fields at the front. */
 	ext.whole.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	ext.whole.sz = sizeof(ext.whole) + 48;
 	device_completes(IBV_WC_SUCCESS);
 	assert_succeeds(transfer(2 << 20, -1), 0);
 }
 
-/* Waiting itself fails: no time is waited for then. */
+/* Waiting itself fails, at once. */
 static void waiting_fails(void **state)
 {
 	(void)state;
@@ -343,7 +343,7 @@ static void times_out(void **state)
 	assert_int_equal(ext.sq.posted, 2);
 }
 
-/* A late completion is not taken for that of a later call. */
+/* A late completion is not mistaken for that of a later call. */
 static void late_completions(void **state)
 {
 	(void)state;
@@ -359,7 +359,10 @@ static void late_completions(void **state)
 	assert_int_equal(ext.send.added, ext.send.taken);
 }
 
-/* The first failure is the reason, whosever it is; the others were flushed for it. */
+/*
+ * The first failure is the reason, no matter whose it is; the others were flushed because
+ * of it.
+ */
 static void an_earlier_request_fails(void **state)
 {
 	(void)state;
@@ -375,7 +378,7 @@ static void an_earlier_request_fails(void **state)
 	assert_int_equal(ext.send.added, ext.send.taken);
 }
 
-/* The program was told to have none outstanding. Nothing is left in flight. */
+/* The manual forbids signaled requests here. Nothing is left in flight. */
 static void a_completion_of_the_program(void **state)
 {
 	(void)state;

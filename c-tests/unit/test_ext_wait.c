@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Waiting with a time-out: what comes back, how soon, and in which state the queue is. */
-#define _GNU_SOURCE 1
+/* Waiting with a timeout: what comes back, how soon, and in which state the queue is. */
+#define _GNU_SOURCE	/* pthread_timedjoin_np */
 #include "../fake/ext_fake.h"
 #include "../lib/clock.h"
 
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-	LATE_MS = 10,		/* how much later than asked a wait may end */
+	LATE_MS = 10,		/* how late a wait may end */
 	TRIES = 10,
 	LIMIT_SECONDS = 120,
 };
@@ -39,8 +39,8 @@ static int begin(void **state)
 }
 
 /*
- * A wait for a completion that does not come. It never ends too early. Too late it may end
- * on a machine that is busy with something else, but not each time.
+ * A wait for a completion that does not come. It never ends early. It may end late on a
+ * busy machine, but not every time.
  */
 static void assert_waits(int timeout_ms)
 {
@@ -79,7 +79,7 @@ static void takes_what_is_there(void **state)
 	assert_int_equal(side->queue->arms, 0);
 }
 
-/* With no time: 0 at once, the queue armed and no event left that could be read. */
+/* Timeout 0: returns 0 at once, with the queue armed and no event left to read. */
 static void tries(void **state)
 {
 	struct ibv_wc wc;
@@ -96,7 +96,7 @@ static void tries(void **state)
 	assert_succeeds(side->one(&ext.id, &wc, 0), 1);
 }
 
-/* Events whose completions are gone do not count, and do not stay. */
+/* Stale events, whose completions are gone, neither count nor remain. */
 static void takes_stale_events(void **state)
 {
 	struct ibv_wc wc;
@@ -120,7 +120,7 @@ static void ends_in_time(void **state)
 		assert_waits(timeouts[i]);
 		assert_true(side->queue->armed);
 	}
-	/* What comes later is not lost. */
+	/* Nothing that comes later is lost. */
 	for (int timeout = -1; timeout <= 1; timeout++) {
 		struct ibv_wc wc;
 
@@ -131,8 +131,8 @@ static void ends_in_time(void **state)
 }
 
 /*
- * Another thread takes the event, and no more than one of the completions that are behind it:
- * for the rest there is no event, and the queue is not armed.
+ * Another thread takes the event, but only one of the completions behind it: there is no
+ * event for the rest, and the queue is not armed.
  */
 static int (*poll_cq)(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 static int completions_left;
@@ -149,7 +149,7 @@ static int poll_before_the_event_is_taken(struct ibv_cq *cq, int entries, struct
 	return found;
 }
 
-/* They are found when the time is over at the latest; if there is none, the queue is armed. */
+/* They are found at the timeout at the latest; if there are none, the queue is armed. */
 static void finds_what_another_thread_has_left(void **state)
 {
 	(void)state;
@@ -291,7 +291,7 @@ static void event_of_another_queue(void **state)
 
 /* --- the file descriptor ------------------------------------------------------------------ */
 
-/* As the manual says: try until there is nothing, then wait for the descriptor. */
+/* As the manual says: poll until nothing is left, then wait for the descriptor. */
 static void event_loop(void **state)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -317,7 +317,7 @@ static void event_loop(void **state)
 		}
 	}
 	assert_int_equal(taken, 450);
-	assert_int_equal(wakeups, 90);	/* one for each round with completions: it does not spin */
+	assert_int_equal(wakeups, 90);	/* one per round with completions: it does not spin */
 	close(loop);
 }
 
@@ -354,7 +354,7 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed >> 33;
 }
 
-/* Now and then in a burst, now and then after a while. */
+/* Sometimes in bursts, sometimes after a pause. */
 static void *arrive(void *last)
 {
 	uint64_t seed = 42, wr_id = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What the library writes to standard error. It reads RDMA_VERBS_LOG when it is loaded,
- * so each test runs this program anew, with the name of the call to make.
+ * What the library writes to standard error. It reads RDMA_VERBS_LOG when it is loaded, so
+ * each test starts this program again, with the name of the call to make.
  */
 #define _GNU_SOURCE	/* pipe2, O_DIRECT */
 #include "../lib/check.h"
@@ -103,8 +103,8 @@ static int success(void)
 static const struct {
 	const char *name;
 	int (*make)(void);
-	const char *line;	/* NULL: none, at any level */
-	int debug;		/* it is no fault, and shown only at the level debug */
+	const char *line;	/* NULL: no message at any level */
+	int debug;		/* not an error: shown only at level debug */
 } calls[] = {
 	{ "null_id", null_id,
 	  "rdma_verbs: rdma_post_send: id is NULL: Invalid argument (errno 22)\n", 0 },
@@ -253,8 +253,8 @@ static void survives_a_closed_standard_error(void **state)
 }
 
 /*
- * The environment of a program that runs with more rights than its caller is another's.
- * Set-group-ID, since another user might not be able to read the library.
+ * A privileged program must not trust its caller's environment. Set-group-ID, since another
+ * user might not be able to read the library.
  */
 static void is_silent_with_rights_of_another(void **state)
 {

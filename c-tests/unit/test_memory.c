@@ -37,7 +37,7 @@ static void access_values(void **state)
 		assert_int_equal(reg_helpers[i].access, expected[i]);
 }
 
-/* A listening id has no queue pair, an id with a shared receive queue need not. */
+/* A listening id has no queue pair; an id with a shared receive queue need not have one. */
 static void needs_only_a_protection_domain(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Each way to fail, of each helper, names the helper and the reason in the log. What the
- * logger does with the line is for test_log.c; that errno is right, for others.
+ * Each way to fail, of each helper, names the helper and the reason in the log. test_log.c
+ * tests what the logger does with the line; other tests check errno.
  */
 #define _GNU_SOURCE	/* pipe2 */
 #include "../lib/check.h"
@@ -14,7 +14,7 @@
 
 static int standard_error, messages;
 
-/* The pipe that standard error is holds nothing of the test before. */
+/* The pipe behind standard error holds nothing of the previous test. */
 static int reset(void **state)
 {
 	char rest[4096];
@@ -46,7 +46,7 @@ static int restore(void **state)
 	return dup2(standard_error, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
-/* What was written is this one line. */
+/* Exactly this line was written. */
 static void expect_message(const char *helper, const char *reason)
 {
 	const int error = errno;
@@ -60,7 +60,7 @@ static void expect_message(const char *helper, const char *reason)
 	fake_reset();
 }
 
-/* The post fails with a reason that names the operation of the provider. */
+/* The post fails, and the reason names the provider's operation. */
 static void expect_refusal(const char *helper, const char *operation, int result)
 {
 	char reason[128];
@@ -94,7 +94,7 @@ static int post_list(size_t helper, struct rdma_cm_id *id)
 	return list_helpers[helper].post(id, NULL, 0, FLAGS);
 }
 
-/* What receives without a shared receive queue lacks is either. */
+/* A receive needs one of the two. */
 static const char *no_queue(enum fake_operation operation)
 {
 	return operation == FAKE_POST_RECV ? "id->qp (and id->srq) is NULL" : "id->qp is NULL";
@@ -276,7 +276,7 @@ static void registrations(void **state)
 		helper->reg(&fake.id, fake_memory, 1);
 		expect_message(helper->name, "ibv_reg_mr failed");
 
-		/* A provider that says no and not why is passed on. */
+		/* The refusal of a provider that gives no reason is passed on. */
 		errno = 0;
 		fake_answer((struct fake_reply){ .result = -1 });
 		helper->reg(&fake.id, fake_memory, 1);

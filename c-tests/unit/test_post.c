@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the post helpers hand to the provider. */
+/* What the post helpers pass to the provider. */
 #include "../lib/check.h"
 #include "../fake/helpers.h"
 
@@ -25,7 +25,7 @@ static void expect_sge(int index, const void *addr, uint32_t length, uint32_t lk
 	assert_int_equal(fake.call[0].sge[index].lkey, lkey);
 }
 
-/* The whole request: what is not named in `expected` must be 0. */
+/* The whole request: fields not set in `expected` must be 0. */
 static void expect_send(struct ibv_send_wr expected, const struct ibv_sge *sgl)
 {
 	expect_call(FAKE_POST_SEND, &fake.qp);
@@ -171,7 +171,7 @@ static void without_mr(void **state)
 	}
 }
 
-/* Receives go to the shared receive queue where there is one, with or without a QP. */
+/* Receives go to the shared receive queue if there is one, with or without a queue pair. */
 static void receives_go_to_the_srq(void **state)
 {
 	(void)state;
@@ -209,7 +209,7 @@ static void lengths(void **state)
 	}
 }
 
-/* Everywhere inside the region; an empty buffer may stand at its end. */
+/* Anywhere inside the region; an empty buffer may be at its end. */
 static void receives_inside_the_region(void **state)
 {
 	static const struct { size_t offset, length; } inside[] = {
@@ -227,7 +227,7 @@ static void receives_inside_the_region(void **state)
 	}
 }
 
-/* Counts and flags are the provider's to judge. */
+/* Counts and flags are checked by the provider only. */
 static void counts_and_flags_pass(void **state)
 {
 	static const int counts[] = { -5, 0, 1, 16, INT32_MAX };
@@ -262,7 +262,7 @@ static void receive_without_elements(void **state)
 	assert_null(fake.call[0].recv.sg_list);
 }
 
-/* Programs write nothing to nowhere to see whether the peer is alive. */
+/* Programs write 0 bytes to address 0 to see whether the peer is alive. */
 static void write_of_nothing(void **state)
 {
 	(void)state;

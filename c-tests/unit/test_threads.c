@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * One id used by several threads at once, on a provider whose queue is a real one: an
- * event goes into a pipe only if the queue was armed when the completion came.
+ * One id used by several threads at once, on a provider with a working queue: an event is
+ * written to a pipe only if the queue was armed when the completion came.
  */
 #include "../lib/check.h"
 
@@ -50,7 +50,7 @@ static void add_completion(uint64_t wr_id)
 	}
 }
 
-/* Posts complete at once; a context that is odd is refused. */
+/* Posts complete at once; odd contexts are refused. */
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	(void)qp;
@@ -135,7 +135,7 @@ static int release(void **state)
 	return 0;
 }
 
-/* Events that nobody has read: raised between the arming and the poll that found all. */
+/* Unread events: raised between arming and the poll that found the completion. */
 static unsigned int unread_events(void)
 {
 	int unread;
@@ -144,10 +144,10 @@ static unsigned int unread_events(void)
 	return (unsigned int)unread;
 }
 
-/* What went wrong in a thread; cmocka's assertions work only in the first. */
+/* Errors in a thread: cmocka's assertions work only in the main thread. */
 static atomic_int faults;
 
-/* Posts each even number, and after it an odd one, which is refused. */
+/* Posts even numbers, each followed by an odd one, which is refused. */
 static void *post_all(void *unused)
 {
 	for (uint64_t i = 1; i <= COMPLETIONS; i++) {
@@ -162,7 +162,10 @@ static void *post_all(void *unused)
 	return unused;
 }
 
-/* While one thread posts and is refused, the other takes all, and its errno is its own. */
+/*
+ * While one thread posts and is refused, the other takes all completions; errno is per
+ * thread.
+ */
 static void one_posts_one_waits(void **state)
 {
 	pthread_t poster;
@@ -210,8 +213,10 @@ static void two_wait(void **state)
 		assert_int_equal(pthread_create(&takers[i], NULL, take_until_stopped, NULL), 0);
 	for (uint64_t i = 1; i <= COMPLETIONS; i++)
 		add_completion(i * 2);
-	/* One event wakes one thread. The other may wait on a queue that nobody has armed
-	   since, as with any program that waits in two threads. */
+	/*
+	 * One event wakes one thread. The other may be waiting on a queue that has not been
+	 * armed since, as in any program that waits in two threads.
+	 */
 	for (int i = 0; i < 2; i++) {
 		req_notify_cq(&queue.cq, 0);
 		add_completion(STOP);
