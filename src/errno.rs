@@ -326,3 +326,117 @@ fn set(errno: c_int) {
     // SAFETY: as in `get`.
     unsafe { *libc::__errno_location() = errno }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+
+    /// The errno values that the library itself chooses or treats in a special way.
+    const OWN: [(&str, c_int); 7] = [
+        ("EAGAIN", EAGAIN),
+        ("EBUSY", EBUSY),
+        ("EINTR", EINTR),
+        ("EINVAL", EINVAL),
+        ("EIO", EIO),
+        ("EOPNOTSUPP", EOPNOTSUPP),
+        ("ETIMEDOUT", ETIMEDOUT),
+    ];
+
+    /// The first two columns of a table in docs/troubleshooting.md, without its head.
+    fn rows(heading: &str) -> Vec<[String; 2]> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/troubleshooting.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let section = text.split("\n## ").find(|text| text.starts_with(heading));
+        section
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .skip(2)
+            .map(|line| {
+                let cells: Vec<_> = line.split('|').collect();
+                [1, 2].map(|i| cells[i].trim().trim_matches('`').to_owned())
+            })
+            .collect()
+    }
+
+    /// One failure of each kind, in a chain: a new kind does not compile without a place in it.
+    fn next(failure: Option<Failure>, outside: &Outside) -> Option<Failure> {
+        const NAME: Name = Name::new(c"name");
+        Some(match failure {
+            None => Failure::Null(NAME),
+            Some(Failure::Null(_)) => Failure::TooLong(1),
+            Some(Failure::TooLong(_)) => Failure::OutsideRegion(outside),
+            Some(Failure::OutsideRegion(_)) => Failure::Count(1),
+            Some(Failure::Count(_)) => Failure::Misaligned(NAME),
+            Some(Failure::Misaligned(_)) => Failure::ForeignEvent,
+            Some(Failure::ForeignEvent) => Failure::ForeignCompletion { wr_id: 1 },
+            Some(Failure::ForeignCompletion { .. }) => Failure::TimedOut,
+            Some(Failure::TimedOut) => Failure::NoOperation(NAME),
+            Some(Failure::NoOperation(_)) => Failure::Refused {
+                operation: NAME,
+                returned: 1,
+            },
+            Some(Failure::Refused { .. }) => Failure::MinusOne {
+                operation: NAME,
+                errno: 1,
+            },
+            Some(Failure::MinusOne { .. }) => Failure::PollError,
+            Some(Failure::PollError) => Failure::Failed {
+                function: NAME,
+                errno: 1,
+            },
+            Some(Failure::Failed { .. }) => Failure::NotWaited {
+                function: NAME,
+                errno: 1,
+            },
+            // A completion's status has a table and a test of its own.
+            Some(Failure::NotWaited { .. } | Failure::Completed(_)) => return None,
+        })
+    }
+
+    /// Whether a text is what the pattern says, in which … stands for anything.
+    fn fits(pattern: &str, text: &str) -> bool {
+        let Some((start, rest)) = pattern.split_once('…') else {
+            return pattern == text;
+        };
+        text.strip_prefix(start)
+            .is_some_and(|text| (1..=text.len()).any(|end| fits(rest, &text[end..])))
+    }
+
+    #[test]
+    fn troubleshooting_has_each_reason_with_its_errno() {
+        let outside = Outside {
+            addr: ptr::null(),
+            length: 1,
+            region_addr: ptr::null(),
+            region_length: 1,
+        };
+        let mut unused = rows("By log message");
+        let documented = unused.clone();
+        let failures =
+            core::iter::successors(next(None, &outside), |last| next(Some(*last), &outside));
+        for failure in failures {
+            let reason = failure.to_string();
+            let row = documented
+                .iter()
+                .find(|[pattern, _]| fits(pattern, &reason));
+            assert!(row.is_some(), "no row for: {reason}");
+            let [pattern, errno] = row.unwrap();
+            unused.retain(|[other, _]| other != pattern);
+            if errno.starts_with('E') {
+                let value = OWN.iter().find(|(name, _)| name == errno).unwrap().1;
+                assert_eq!(failure.errno(), value, "{reason}");
+            }
+        }
+        assert!(unused.is_empty(), "never logged: {unused:?}");
+    }
+
+    #[test]
+    fn troubleshooting_has_each_errno() {
+        let documented = rows("By errno");
+        for (name, _) in OWN {
+            assert!(documented.iter().any(|[errno, _]| errno == name), "{name}");
+        }
+    }
+}
