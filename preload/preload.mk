@@ -61,10 +61,11 @@ build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c c-tests/pre
 build/c-tests/preload/cost: c-tests/preload/cost.c build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 -O2 -g $(WARNINGS) $^ -o $@
 
-build/c-tests/preload/unusual: c-tests/preload/unusual.c build/c-tests/preload/fake/libibverbs.so.1 \
+build/c-tests/preload/unusual: c-tests/preload/unusual.c c-tests/preload/objects.c build/c-tests/preload/fake/libibverbs.so.1 \
 		build/c-tests/preload/fake/libmlx5.so.1
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-rpath,'$$ORIGIN/fake'
 
+build/c-tests/preload/ends: c-tests/preload/objects.c
 build/c-tests/preload/ends build/c-tests/preload/stack: build/c-tests/preload/%: c-tests/preload/%.c \
 		build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-z,now -Wl,-rpath,'$$ORIGIN/fake'

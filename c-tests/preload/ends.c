@@ -7,7 +7,7 @@
  * status is 7 unless a signal ends it.
  */
 #define _GNU_SOURCE
-#include "fake.h"
+#include "objects.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -17,55 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_comp_channel *channel;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_mr *mr;
-static char memory[4096];
-
-static void require(int condition, const char *what)
-{
-	if (!condition) {
-		perror(what);
-		exit(1);
-	}
-}
-
-static void open_all(void)
-{
-	struct ibv_qp_init_attr attributes = {
-		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 4, .max_send_sge = 1 },
-	};
-
-	context = ibv_open_device(ibv_get_device_list(NULL)[0]);
-	pd = ibv_alloc_pd(context);
-	channel = ibv_create_comp_channel(context);
-	cq = ibv_create_cq(context, 16, NULL, channel, 0);
-	attributes.send_cq = attributes.recv_cq = cq;
-	qp = ibv_create_qp(pd, &attributes);
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	require(channel && cq && qp && mr, "open");
-}
-
-static void send_with(uint32_t lkey)
-{
-	struct ibv_sge buffer = { (uintptr_t)memory, 64, lkey };
-	struct ibv_send_wr request = {
-		.sg_list = &buffer, .num_sge = 1, .opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	}, *bad;
-	struct ibv_wc wc;
-
-	require(!ibv_post_send(qp, &request, &bad), "ibv_post_send");
-	require(ibv_poll_cq(cq, 1, &wc) == 1, "ibv_poll_cq");
-}
-
 static void send_three(void)
 {
-	for (int i = 0; i < 3; i++)
-		send_with(mr->lkey);
+	for (int i = 0; i < 3; i++) {
+		send_on(qp, mr->lkey);
+		poll_one();
+	}
 }
 
 static void work(void)
@@ -279,7 +236,8 @@ static volatile int stage;
 static void *post_faulty(void *nothing)
 {
 	stage = 1;
-	send_with(0x4711);
+	send_on(qp, 0x4711);
+	poll_one();
 	return nothing;
 }
 

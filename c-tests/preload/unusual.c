@@ -6,8 +6,8 @@
  * check finds nothing.
  */
 #define _GNU_SOURCE
-#include "fake.h"
 #include "fake_mlx5.h"
+#include "objects.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,41 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_comp_channel *channel;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_mr *mr;
-static char memory[4096];
-
-static void require(int condition, const char *what)
-{
-	if (!condition) {
-		perror(what);
-		exit(1);
-	}
-}
-
-static void open_all(enum ibv_transport_type transport)
-{
-	struct ibv_qp_init_attr attributes = {
-		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
-	};
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	list[0]->transport_type = transport;
-	context = ibv_open_device(list[0]);
-	pd = ibv_alloc_pd(context);
-	channel = ibv_create_comp_channel(context);
-	cq = ibv_create_cq(context, 16, NULL, channel, 0);
-	attributes.send_cq = attributes.recv_cq = cq;
-	qp = ibv_create_qp(pd, &attributes);
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	require(cq && qp && mr, "open");
-}
-
 static void close_all(void)
 {
 	require(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "destroy");
@@ -64,40 +29,23 @@ static void close_all(void)
 	require(!ibv_dealloc_pd(pd) && !ibv_close_device(context), "close");
 }
 
-static void send_on(struct ibv_qp *to, uint32_t lkey)
-{
-	struct ibv_sge buffer = { (uintptr_t)memory, 64, lkey };
-	struct ibv_send_wr request = {
-		.sg_list = &buffer, .num_sge = 1, .opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	}, *bad;
-
-	require(!ibv_post_send(to, &request, &bad), "ibv_post_send");
-}
-
 static void post_send(void)
 {
 	send_on(qp, mr->lkey);
 }
 
-static void poll_one(void)
-{
-	struct ibv_wc wc;
-
-	require(ibv_poll_cq(cq, 1, &wc) == 1, "ibv_poll_cq");
-}
-
 /* A region that a library deregisters in its destructor. */
 static void late_destructor(void)
 {
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	fake_dereg_at_exit(mr);
 }
 
 /* On iWARP, the kernel connects queue pairs: libibverbs sees none of the state changes. */
 static void iwarp(void)
 {
-	open_all(IBV_TRANSPORT_IWARP);
+	ibv_get_device_list(NULL)[0]->transport_type = IBV_TRANSPORT_IWARP;
+	open_all();
 	qp->state = IBV_QPS_INIT;
 	post_send();
 	poll_one();
@@ -119,7 +67,7 @@ static void providers_objects(void)
 	struct ibv_qp *qps[4];
 	struct ibv_mr *device_mr;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	cqs[0] = mlx5dv_create_cq(context, &cq_attributes, NULL);
 	cqs[1] = efadv_create_cq(context, &cq_attributes, NULL, 0);
 	extended.pd = pd;
@@ -149,7 +97,7 @@ static void direct_polling(void)
 {
 	const uint64_t completion_queue = 2;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	mlx5dv_init_obj(cq, completion_queue);
 	post_send();
 	require(!ibv_dereg_mr(mr), "ibv_dereg_mr");
@@ -178,7 +126,7 @@ static void armed_ahead(void)
 {
 	pthread_t thread;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	for (int i = 0; i < 3; i++) {
 		require(!ibv_req_notify_cq(cq, 0), "ibv_req_notify_cq");
 		fake_event(cq);
@@ -208,7 +156,7 @@ static void asks_for_events(void)
 {
 	struct stat tasks;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	wait_not();
 	/* Two links, and one for each thread. */
 	require(!stat("/proc/self/task", &tasks) && tasks.st_nlink == 3, "threads");
@@ -231,7 +179,7 @@ static void armed_by_another(void)
 {
 	pthread_t thread;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	require(!pthread_create(&thread, NULL, arm_later, NULL), "pthread_create");
 	get_event();
 	pthread_join(thread, NULL);
@@ -248,7 +196,7 @@ static void small_signal_stack(void)
 	require(area != MAP_FAILED, "mmap");
 	require(!mprotect(area + page, size, PROT_READ | PROT_WRITE), "mprotect");
 	require(!sigaltstack(&stack, NULL), "sigaltstack");
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	post_send();
 	poll_one();
 	raise(SIGUSR1);
@@ -279,7 +227,7 @@ static void signal_in_malloc(void)
 {
 	pthread_t thread;
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	require(!pthread_create(&thread, NULL, is_interrupted, NULL), "pthread_create");
 	pthread_join(thread, NULL);
 	close_all();
@@ -358,7 +306,7 @@ static void exits_in_a_handler(void)
 {
 	struct itimerval soon = { .it_value.tv_usec = 20000 };
 
-	open_all(IBV_TRANSPORT_IB);
+	open_all();
 	signal(SIGALRM, leave);
 	require(!setitimer(ITIMER_REAL, &soon, NULL), "setitimer");
 	for (;;) {
