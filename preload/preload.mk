@@ -34,7 +34,7 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual ends stack)
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual ends stack polls lasts)
 
 tests: preload $(PRELOAD_TESTS)
 
@@ -65,8 +65,9 @@ build/c-tests/preload/unusual: c-tests/preload/unusual.c c-tests/preload/objects
 		build/c-tests/preload/fake/libmlx5.so.1
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-rpath,'$$ORIGIN/fake'
 
-build/c-tests/preload/ends: c-tests/preload/objects.c
-build/c-tests/preload/ends build/c-tests/preload/stack: build/c-tests/preload/%: c-tests/preload/%.c \
+FAKE_PROGRAMS := $(addprefix build/c-tests/preload/,ends polls lasts)
+$(FAKE_PROGRAMS): c-tests/preload/objects.c
+$(FAKE_PROGRAMS) build/c-tests/preload/stack: build/c-tests/preload/%: c-tests/preload/%.c \
 		build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $^ -o $@ -lpthread -Wl,-z,now -Wl,-rpath,'$$ORIGIN/fake'
 

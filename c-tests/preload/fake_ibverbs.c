@@ -12,6 +12,7 @@
 
 static struct ibv_device device = { .name = "fake0" };
 static __thread struct ibv_wc next = { .status = IBV_WC_SUCCESS };
+static __thread sem_t *said, *held;
 
 struct fake_context {
 	struct verbs_context extended;
@@ -43,6 +44,15 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return 0;
 }
 
+void fake_hold_poll(uint64_t wr_id, struct ibv_qp *qp, sem_t *taken, sem_t *leave)
+{
+	next.wr_id = wr_id;
+	next.qp_num = qp->qp_num;
+	next.opcode = IBV_WC_SEND;
+	said = taken;
+	held = leave;
+}
+
 /* Nothing to be had if nothing is asked for. */
 static int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
@@ -57,6 +67,11 @@ static int poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	wc->byte_len = next.byte_len;
 	wc->qp_num = next.qp_num;
 	wc->wc_flags = 0;
+	if (said) {
+		sem_post(said);
+		sem_wait(held);
+		said = NULL;
+	}
 	return 1;
 }
 

@@ -223,6 +223,9 @@ impl Outstanding {
 #[derive(Default)]
 pub struct Requests {
     ring: VecDeque<Outstanding>,
+    /// Completed, since a later one is; but their own completions have not been seen.
+    /// Another thread may have taken them, and not have got here yet.
+    overtaken: VecDeque<Outstanding>,
     posted: u64,
     /// How many unsignaled ones were posted since the last signaled one.
     unsignaled: usize,
@@ -231,6 +234,8 @@ pub struct Requests {
 
 /// Where completions are never seen, the oldest requests are forgotten.
 const MOST_OUTSTANDING: usize = 1 << 17;
+/// The same for those that were overtaken: more than threads take at once.
+const MOST_OVERTAKEN: usize = 1 << 10;
 
 impl Requests {
     pub fn with_depth(depth: u32) -> Self {
@@ -265,7 +270,7 @@ impl Requests {
             }
         }
         if self.ring.len() >= MOST_OUTSTANDING {
-            self.ring.pop_front();
+            self.forget_oldest();
         }
         self.ring.push_back(one);
         self.posted
@@ -290,19 +295,50 @@ impl Requests {
             .count();
     }
 
-    /// Takes out the request of a completion and, since a queue completes in order,
-    /// all that were posted before it. An unsignaled request completes only by failing.
+    /// Takes out the request of a completion. Since a queue completes in order, all
+    /// that were posted before it are no longer outstanding, either. An unsignaled
+    /// request has a completion only if it fails.
     pub fn complete_in_order(&mut self, wr_id: u64, failed: bool) -> Option<Outstanding> {
-        let index = self
+        let found = self
             .ring
             .iter()
-            .position(|one| one.wr_id == wr_id && (one.signaled || failed))?;
+            .position(|one| one.wr_id == wr_id && (one.signaled || failed));
+        let Some(index) = found else {
+            return self.complete_overtaken(wr_id);
+        };
         for _ in 0..index {
-            if let Some(one) = self.ring.pop_front() {
-                self.lanes.give_back(one.lane);
+            match self.ring.front() {
+                Some(one) if one.signaled || failed => self.overtake(),
+                _ => self.forget_oldest(),
             }
         }
         let one = self.ring.pop_front()?;
+        self.lanes.give_back(one.lane);
+        Some(one)
+    }
+
+    #[cold]
+    fn forget_oldest(&mut self) {
+        if let Some(one) = self.ring.pop_front() {
+            self.lanes.give_back(one.lane);
+        }
+    }
+
+    /// The completion of the oldest one may still come.
+    #[cold]
+    fn overtake(&mut self) {
+        if self.overtaken.len() >= MOST_OVERTAKEN {
+            if let Some(one) = self.overtaken.pop_front() {
+                self.lanes.give_back(one.lane);
+            }
+        }
+        self.overtaken.extend(self.ring.pop_front());
+    }
+
+    #[cold]
+    fn complete_overtaken(&mut self, wr_id: u64) -> Option<Outstanding> {
+        let index = self.overtaken.iter().position(|one| one.wr_id == wr_id)?;
+        let one = self.overtaken.remove(index)?;
         self.lanes.give_back(one.lane);
         Some(one)
     }
@@ -316,7 +352,8 @@ impl Requests {
     }
 
     pub fn has(&self, wr_id: u64) -> bool {
-        self.ring.iter().any(|one| one.wr_id == wr_id)
+        let mut known = self.ring.iter().chain(&self.overtaken);
+        known.any(|one| one.wr_id == wr_id)
     }
 
     pub fn len(&self) -> usize {
@@ -329,6 +366,7 @@ impl Requests {
 
     pub fn clear(&mut self) {
         self.ring.clear();
+        self.overtaken.clear();
         self.lanes.clear();
     }
 
@@ -361,6 +399,27 @@ mod tests {
         assert_eq!(queue.len(), 1);
         assert!(queue.complete_in_order(4, false).is_none());
         assert_eq!(queue.complete_in_order(4, true).unwrap().serial, 4);
+    }
+
+    /// Two threads have polled, and the later one gets here first.
+    #[test]
+    fn completions_may_come_out_of_order() {
+        let mut queue = requests(&[(1, true), (2, false), (3, true), (4, true)]);
+        assert_eq!(queue.complete_in_order(3, false).unwrap().serial, 3);
+        // The first two have completed, too; of the second, there is no completion.
+        assert_eq!(queue.len(), 1);
+        assert!(queue.has(1) && !queue.has(2));
+        assert_eq!(queue.complete_in_order(1, false).unwrap().serial, 1);
+        assert!(queue.complete_in_order(1, false).is_none());
+        assert_eq!(queue.complete_in_order(4, false).unwrap().serial, 4);
+    }
+
+    /// When a queue pair fails, each request has a completion.
+    #[test]
+    fn flushed_requests_may_come_out_of_order() {
+        let mut queue = requests(&[(1, false), (2, false)]);
+        assert_eq!(queue.complete_in_order(2, true).unwrap().serial, 2);
+        assert_eq!(queue.complete_in_order(1, true).unwrap().serial, 1);
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl<V> Table<V> {
             .or_else(|| self.find_beyond(key))
     }
 
-    #[inline(never)]
+    #[cold]
     fn find_beyond(&self, key: u64) -> Option<&'static Node<V>> {
         self.beyond()
             .filter_map(|level| bucket(level, key))

@@ -28,6 +28,8 @@ pub struct Thread {
     /// The completion channel that it waits for, or 0; and since when.
     pub waits_for: AtomicUsize,
     pub waits_since: AtomicU64,
+    /// Counts the beginnings and the ends of its polls: odd during one.
+    polls: AtomicU64,
     /// Where trace puts its lines together.
     pub line: Cell<Option<Buffer<Box<[u8]>>>>,
     taken: AtomicBool,
@@ -73,6 +75,7 @@ fn first() -> &'static Thread {
     own.inside.set(0);
     own.number.store(0, Relaxed);
     own.waits_for.store(0, Relaxed);
+    own.polls.store(0, Relaxed);
     pointer::set(own);
     give_back_at_exit(own);
     own
@@ -86,6 +89,7 @@ fn fresh() -> &'static Thread {
         number: AtomicI32::new(0),
         waits_for: AtomicUsize::new(0),
         waits_since: AtomicU64::new(0),
+        polls: AtomicU64::new(0),
         line: Cell::new(None),
         taken: AtomicBool::new(true),
         next: AtomicPtr::new(ptr::null_mut()),
@@ -136,7 +140,11 @@ pub struct Busy(&'static Thread);
 impl Busy {
     #[inline]
     pub fn enter() -> Option<Self> {
-        let own = own();
+        Self::enter_as(own())
+    }
+
+    #[inline]
+    fn enter_as(own: &'static Thread) -> Option<Self> {
         if own.busy.get() || settings::mode().is_none() {
             return None;
         }
@@ -144,6 +152,12 @@ impl Busy {
         // A signal handler sees it before anything that it protects.
         compiler_fence(SeqCst);
         Some(Self(own))
+    }
+
+    /// The counters of this thread.
+    #[inline]
+    pub fn counters(&self) -> &'static ThreadCounters {
+        &self.0.counters
     }
 }
 
@@ -160,6 +174,65 @@ impl Drop for Busy {
         compiler_fence(SeqCst);
         self.0.busy.set(false);
     }
+}
+
+/// A poll of a completion queue, until its completions have been matched.
+pub struct Polling(&'static Thread);
+
+impl Polling {
+    #[inline]
+    pub fn begin() -> Self {
+        let this = Self(own());
+        this.count();
+        this
+    }
+
+    fn count(&self) {
+        let polls = &self.0.polls;
+        polls.store(polls.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// As [`Busy::enter`].
+    #[inline]
+    pub fn enter(&self) -> Option<Busy> {
+        Busy::enter_as(self.0)
+    }
+}
+
+impl Drop for Polling {
+    #[inline]
+    fn drop(&mut self) {
+        self.count();
+    }
+}
+
+/// How long to wait for polls of other threads, in steps of 0.1 ms.
+const STEPS: u32 = 2000;
+
+/// Waits until no poll of another thread that began before is under way: such a thread
+/// may have taken completions that it has not matched yet. Says whether that came.
+#[cold]
+pub fn await_polls() -> bool {
+    others().all(|other| {
+        let at = other.polls.load(Acquire);
+        at % 2 == 0 || (0..STEPS).any(|_| has_moved_on(other, at))
+    })
+}
+
+fn has_moved_on(other: &Thread, at: u64) -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::usleep(100) };
+    other.polls.load(Acquire) != at
+}
+
+/// Whether another thread polls now and then.
+#[cold]
+pub fn others_poll() -> bool {
+    others().any(|other| other.polls.load(Relaxed) != 0)
+}
+
+fn others() -> impl Iterator<Item = &'static Thread> {
+    all().filter(|&other| !ptr::eq(other, own()))
 }
 
 /// Calls one of librdmacm's functions; says whether another one of them did so, and
@@ -214,6 +287,7 @@ unsafe extern "C" fn give_back(own: *mut libc::c_void) {
     let own = unsafe { &*own.cast::<Thread>() };
     // It may have been cancelled there.
     own.waits_for.store(0, Relaxed);
+    own.polls.store(0, Release);
     own.taken.store(false, Release);
 }
 

@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rdma_verbs_bindings as b;
 use rdma_verbs_settings::Rule;
 
-use crate::model::{Pair, Region, SharedQueue, model};
+use crate::model::{Pair, Region, SharedQueue, User, model};
 use crate::names;
 use crate::operation::Operation;
-use crate::request::{Helper, Outstanding, Request};
+use crate::request::{Helper, Outstanding, Request, Requests};
 use crate::stack::Stack;
+use crate::thread;
 use crate::trace::Queue;
 
 use finding::{Advice, Finding};
@@ -54,6 +55,8 @@ impl Findings {
 /// The queue that a request is posted to, as far as the rules go.
 struct Place {
     queue: Queue,
+    /// Who uses a region that is posted there.
+    user: User,
     context: u32,
     domain: usize,
     most_buffers: Option<u32>,
@@ -65,6 +68,7 @@ struct Place {
 pub fn send(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
     let place = Place {
         queue: Queue::Pair(pair.number),
+        user: User(pair.qp),
         context: pair.context,
         domain: pair.domain,
         most_buffers: pair.limits.map(|limits| limits.send_buffers),
@@ -84,6 +88,7 @@ pub fn send(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
 pub fn receive(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
     let place = Place {
         queue: Queue::Pair(pair.number),
+        user: User(pair.qp),
         context: pair.context,
         domain: pair.domain,
         most_buffers: pair.limits.map(|limits| limits.receive_buffers),
@@ -104,6 +109,7 @@ pub fn receive(pair: &Pair, request: &Request<'_>, found: &mut Findings) {
 pub fn shared_receive(queue: &SharedQueue, request: &Request<'_>, found: &mut Findings) {
     let place = Place {
         queue: Queue::Shared(queue.queue),
+        user: User::SEVERAL,
         context: queue.context,
         domain: queue.domain,
         most_buffers: queue.most_buffers,
@@ -236,10 +242,11 @@ fn local_buffer(
             place.queue, buffer.addr, buffer.length
         )
     };
-    let Some(region) = model().region_entry(place.context, buffer.lkey) else {
+    let Some(mut region) = model().region_entry(place.context, buffer.lkey) else {
         unknown_key(place, buffer, what, found);
         return;
     };
+    region.user.add(place.user);
     let end = region.start.saturating_add(region.length);
     let buffer_end = buffer.addr.saturating_add(buffer.length.into());
     if !region.anywhere && (buffer.addr < region.start || buffer_end > end) {
@@ -400,7 +407,11 @@ fn queue_is_full(pair: &mut Pair, outstanding: usize, found: &mut Findings) {
     ANY_FULL.store(true, Relaxed);
     let polls = polls_of(pair);
     match pair.full {
-        Some(full) if full.polls == polls => found.0.push(full_finding(pair, full)),
+        // A thread that only posts may well try again until another one has polled.
+        Some(full) if full.polls == polls && !thread::others_poll() => {
+            found.0.push(full_finding(pair, full));
+        }
+        Some(full) if full.polls == polls => {}
         _ => {
             pair.full = Some(Full {
                 polls,
@@ -471,38 +482,15 @@ pub fn failed(
 
 /// Before a region is deregistered: requests that use it.
 pub fn deregister(region: &Region) {
-    if !knows_outstanding() {
+    if !knows_outstanding() || users(region).is_empty() {
         return;
     }
-    let mut users = Vec::new();
-    let mut shared = Vec::new();
-    let uses = |one: &&Outstanding| one.uses(region.lkey);
-    model().pairs.each(|_, pair| {
-        if pair.context != region.context || pair.is_dead() {
-            return;
-        }
-        // An unsignaled request may well be known to have completed: by an answer.
-        let sends = pair
-            .send
-            .iter()
-            .filter(|one| one.signaled)
-            .filter(uses)
-            .count();
-        let receives = pair.recv.iter().filter(uses).count();
-        if sends + receives > 0 {
-            users.push(format!(
-                "qp {:#x} ({sends} sends, {receives} receives)",
-                pair.number
-            ));
-        }
-        shared.push(pair.srq);
-    });
-    model().shared.each(|_, queue| {
-        let receives = queue.requests.iter().filter(uses).count();
-        if receives > 0 && shared.contains(&queue.queue) {
-            users.push(format!("srq {:#x} ({receives} receives)", queue.queue));
-        }
-    });
+    // Another thread may have taken their completions, and not have got here yet.
+    let users = if thread::await_polls() {
+        users(region)
+    } else {
+        Vec::new()
+    };
     if users.is_empty() {
         return;
     }
@@ -520,6 +508,51 @@ pub fn deregister(region: &Region) {
         )
     }
     .report();
+}
+
+/// The queues with outstanding requests that use a region.
+fn users(region: &Region) -> Vec<String> {
+    let mut users = Vec::new();
+    match region.user {
+        User::NOBODY => {}
+        User::SEVERAL => {
+            let mut shared = Vec::new();
+            model().pairs.each(|_, pair| {
+                if pair.context == region.context && !pair.is_dead() {
+                    users.extend(use_by_pair(pair, region));
+                    shared.push(pair.srq);
+                }
+            });
+            model().shared.each(|_, queue| {
+                let receives = uses(&queue.requests, region).count();
+                if receives > 0 && shared.contains(&queue.queue) {
+                    users.push(format!("srq {:#x} ({receives} receives)", queue.queue));
+                }
+            });
+        }
+        User(qp) => {
+            if let Some(pair) = model().pairs.get(qp as u64) {
+                users.extend(use_by_pair(&pair, region));
+            }
+        }
+    }
+    users
+}
+
+fn uses<'a>(requests: &'a Requests, region: &Region) -> impl Iterator<Item = &'a Outstanding> {
+    let key = region.lkey;
+    requests.iter().filter(move |one| one.uses(key))
+}
+
+fn use_by_pair(pair: &Pair, region: &Region) -> Option<String> {
+    if pair.context != region.context || pair.is_dead() {
+        return None;
+    }
+    // An unsignaled request may well be known to have completed: by an answer.
+    let sends = uses(&pair.send, region).filter(|one| one.signaled).count();
+    let receives = uses(&pair.recv, region).count();
+    (sends + receives > 0)
+        .then(|| format!("qp {:#x} ({sends} sends, {receives} receives)", pair.number))
 }
 
 /// Before a queue pair is destroyed.

@@ -17,14 +17,14 @@ use super::Call;
 use super::slots::{ORIGINALS, SLOTS, Slot};
 use crate::check::{self, Findings};
 use crate::clock;
-use crate::counters::OperationCounters;
+use crate::counters::{OperationCounters, ThreadCounters};
 use crate::model::{Pair, SharedQueue, model};
 use crate::operation::Operation;
 use crate::registry::Entry;
 use crate::request::{Helper, Outstanding, Request, Requests};
 use crate::settings;
 use crate::stat;
-use crate::thread::{self, Busy};
+use crate::thread::{self, Busy, Polling};
 use crate::trace::{self, Completed, Lanes, Outcome, Posted, Queue, Value};
 
 pub type PostSend =
@@ -548,11 +548,12 @@ unsafe fn bind(
 }
 
 unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    let polling = Polling::begin();
     let result = original(cq, entries, wc);
-    let Some(_busy) = Busy::enter() else {
+    let Some(busy) = polling.enter() else {
         return result;
     };
-    polled(cq, result.max(0) as u64);
+    polled(busy.counters(), cq, result.max(0) as u64);
     if result > 0 {
         let at = moment();
         let context = model().context_id((*cq).context);
@@ -579,10 +580,10 @@ unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
 }
 
 /// A queue was polled, with that many completions.
-pub fn polled(cq: *mut ibv_cq, completions: u64) {
+#[inline]
+pub fn polled(counters: &ThreadCounters, cq: *mut ibv_cq, completions: u64) {
     match settings::mode() {
         Some(Mode::Stat) => {
-            let counters = thread::counters();
             counters.polls.add(1);
             counters.empty_polls.add(u64::from(completions == 0));
         }

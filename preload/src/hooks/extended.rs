@@ -28,7 +28,7 @@ use crate::original;
 use crate::registry::{Interned, Map};
 use crate::request::Request;
 use crate::settings;
-use crate::thread::Busy;
+use crate::thread::{self, Busy, Polling};
 use crate::trace::{Outcome, Queue, Value};
 
 /// From objects to their originals. Neither has a lock, and both outlive a fork: the
@@ -721,9 +721,10 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attributes: *mut ibv_poll_cq
     let Some(original) = original_of!(QUEUES, ibv_cq_ex, cq, start_poll) else {
         return libc::EOPNOTSUPP;
     };
+    let _polling = Polling::begin();
     let result = original(cq, attributes);
     after(|_| {
-        polled(cq.cast(), u64::from(result == 0));
+        polled(thread::counters(), cq.cast(), u64::from(result == 0));
         if result == 0 {
             current(cq);
         }
@@ -735,6 +736,7 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     let Some(original) = original_of!(QUEUES, ibv_cq_ex, cq, next_poll) else {
         return libc::EOPNOTSUPP;
     };
+    let _polling = Polling::begin();
     let result = original(cq);
     after(|_| {
         if result == 0 {

@@ -16,7 +16,7 @@ use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
 use crate::model::{
-    CompletionQueue, Limits, Name, Pair, Region, SharedQueue, devices, is_iwarp, model,
+    CompletionQueue, Limits, Name, Pair, Region, SharedQueue, User, devices, is_iwarp, model,
 };
 use crate::names::{state_name, transport_name};
 use crate::original;
@@ -217,6 +217,7 @@ pub unsafe fn created_region(
         access,
         lkey: region.lkey,
         anywhere: length.is_none(),
+        user: User::NOBODY,
         stack: stack(),
     });
 }

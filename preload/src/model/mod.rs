@@ -67,7 +67,29 @@ pub struct Region {
     pub lkey: u32,
     /// All addresses are in it, or they are not known.
     pub anywhere: bool,
+    pub user: User,
     pub stack: Stack,
+}
+
+/// Whose requests have named a region: the address of the only queue pair, or one of
+/// the values below.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct User(pub usize);
+
+impl User {
+    pub const NOBODY: Self = Self(0);
+    pub const SEVERAL: Self = Self(usize::MAX);
+
+    #[inline]
+    pub fn add(&mut self, other: Self) {
+        if *self != other {
+            *self = if *self == Self::NOBODY {
+                other
+            } else {
+                Self::SEVERAL
+            };
+        }
+    }
 }
 
 /// A queue pair.
