@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""usage: languages_readme.py ADDRESS: runs the Python of README.md on an RDMA device."""
+"""usage: python_readme.py ADDRESS: runs the Python of README.md on an RDMA device."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import rdma_verbs
 LIMIT = 60.0  # seconds
 
 address = sys.argv[1]
-readme = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
 (example,) = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
 memory = bytearray(os.urandom(4096))
 names = {"rdma_verbs": rdma_verbs, "address": address, "buffer": bytearray(len(memory))}
