@@ -195,7 +195,7 @@ impl fmt::Display for Failure {
                 let text = "took the completion of another request, wr_id #";
                 (text, NO_NAME, Number::Hex(wr_id))
             }
-            Self::TimedOut => ("timed out", NO_NAME, NO_NUMBER),
+            Self::TimedOut => ("not completed in time", NO_NAME, NO_NUMBER),
             Self::NoOperation(name) => ("the provider does not implement @", name, NO_NUMBER),
             Self::Refused {
                 operation,

@@ -26,18 +26,18 @@ static const struct {
 	{ IBV_WC_REM_INV_REQ_ERR, EOPNOTSUPP, "receive buffer" },
 	{ IBV_WC_REM_ACCESS_ERR, EACCES, "rkey" },
 	{ IBV_WC_REM_OP_ERR, EREMOTEIO, "remote operation" },
-	{ IBV_WC_RETRY_EXC_ERR, EHOSTUNREACH, "does not answer" },
-	{ IBV_WC_RNR_RETRY_EXC_ERR, ENOBUFS, "posted no receive" },
+	{ IBV_WC_RETRY_EXC_ERR, EHOSTUNREACH, "does not respond" },
+	{ IBV_WC_RNR_RETRY_EXC_ERR, ENOBUFS, "no receive posted" },
 	{ IBV_WC_LOC_RDD_VIOL_ERR, EINVAL, "RDD" },
 	{ IBV_WC_REM_INV_RD_REQ_ERR, EOPNOTSUPP, "RD request" },
 	{ IBV_WC_REM_ABORT_ERR, ECONNABORTED, "aborted" },
 	{ IBV_WC_INV_EECN_ERR, EINVAL, "context number" },
 	{ IBV_WC_INV_EEC_STATE_ERR, EINVAL, "context state" },
 	{ IBV_WC_FATAL_ERR, EIO, "device" },
-	{ IBV_WC_RESP_TIMEOUT_ERR, EHOSTUNREACH, "time-out" },
+	{ IBV_WC_RESP_TIMEOUT_ERR, EHOSTUNREACH, "timeout" },
 	{ IBV_WC_GENERAL_ERR, EIO, "general" },
 	{ IBV_WC_TM_ERR, EIO, "tag matching error" },
-	{ IBV_WC_TM_RNDV_INCOMPLETE, EINPROGRESS, "fetched" },
+	{ IBV_WC_TM_RNDV_INCOMPLETE, EINPROGRESS, "fetch" },
 };
 
 static void each_status(void **state)
@@ -170,11 +170,11 @@ static const struct {
 	  "Invalid argument (errno 22)\n", misaligned },
 	{ "rdma_verbs: rdmax_get_send_comps: n is -3: Invalid argument (errno 22)\n",
 	  counted },
-	{ "rdma_verbs: rdmax_read: timed out: Connection timed out "
+	{ "rdma_verbs: rdmax_read: not completed in time: Connection timed out "
 	  "(errno 110)\n", timed_out },
-	{ "rdma_verbs: rdmax_write: flushed: the connection is closed, or an earlier "
-	  "request has broken it: Operation canceled (errno 125)\n", completed },
-	{ "rdma_verbs: rdmax_read: timed out: Connection timed out "
+	{ "rdma_verbs: rdmax_write: flushed: the connection was closed, or broken by an "
+	  "earlier request: Operation canceled (errno 125)\n", completed },
+	{ "rdma_verbs: rdmax_read: not completed in time: Connection timed out "
 	  "(errno 110)\n", foreign },
 	{ "rdma_verbs: rdmax_read: took the completion of another request, "
 	  "wr_id 0x1234abcd: Device or resource busy (errno 16)\n", foreign_and_done },

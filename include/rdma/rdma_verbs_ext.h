@@ -104,19 +104,19 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Takes one completion of the send queue of `id`, waiting for it no longer than asked.
+ * Takes one completion of the send queue of `id`, waiting for it up to `timeout_ms`.
  *
- * `timeout_ms` is as for poll(2): milliseconds, 0 to look without waiting, less than 0 to wait
- * for ever. Look at `wc->status` before all else: a completion with an error is a completion.
+ * `timeout_ms` is in milliseconds, as in poll(2): 0 returns at once, a negative value waits
+ * indefinitely. Check `wc->status` first: a failed request completes, too.
  *
- * Returns 1 with `*wc` filled, 0 if there was none in that time, or -1 with errno. After
+ * Returns 1 with `*wc` filled, 0 if there was none before the timeout, or -1 with errno. After
  * 0 the queue is armed, and its file descriptor (`rdmax_send_comp_fd`) becomes readable with
  * the next completion.
  *
  * - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and the call
- *   would have to wait; the event was of another queue (it is acknowledged there).
- * - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again, with
- *   the time that remains.
+ *   would have to wait; the event was for another queue (it is acknowledged there).
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again with
+ *   the remaining time.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ppoll(2) and ibv_get_cq_event(3).
  *
@@ -131,19 +131,19 @@ int rdmax_get_send_comp(struct rdma_cm_id *id,
                         int timeout_ms);
 
 /**
- * Takes one completion of the receive queue of `id`, waiting for it no longer than asked.
+ * Takes one completion of the receive queue of `id`, waiting for it up to `timeout_ms`.
  *
- * `timeout_ms` is as for poll(2): milliseconds, 0 to look without waiting, less than 0 to wait
- * for ever. Look at `wc->status` before all else: a completion with an error is a completion.
+ * `timeout_ms` is in milliseconds, as in poll(2): 0 returns at once, a negative value waits
+ * indefinitely. Check `wc->status` first: a failed request completes, too.
  *
- * Returns 1 with `*wc` filled, 0 if there was none in that time, or -1 with errno. After
+ * Returns 1 with `*wc` filled, 0 if there was none before the timeout, or -1 with errno. After
  * 0 the queue is armed, and its file descriptor (`rdmax_recv_comp_fd`) becomes readable with
  * the next completion.
  *
  * - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and the call
- *   would have to wait; the event was of another queue (it is acknowledged there).
- * - EINTR: a signal ended the wait. The queue stays armed, nothing is lost: call again, with
- *   the time that remains.
+ *   would have to wait; the event was for another queue (it is acknowledged there).
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again with
+ *   the remaining time.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ppoll(2) and ibv_get_cq_event(3).
  *
@@ -160,11 +160,11 @@ int rdmax_get_recv_comp(struct rdma_cm_id *id,
 /**
  * Takes up to `n` completions of the send queue of `id`, waiting for the first.
  *
- * Like `rdmax_get_send_comp`, but it takes all that are there, up to `n`; it does not wait
- * for more than one.
+ * Like `rdmax_get_send_comp`, but takes all available completions, up to `n`, and waits
+ * only for the first.
  *
- * Returns how many it took (1 to `n`) into `wc`, 0 if there was none in that time, or -1 with
- * errno.
+ * Returns the number stored in `wc` (1 to `n`), 0 if there was none before the timeout, or
+ * -1 with errno.
  *
  * - EINVAL: `n` is less than 1; and as for `rdmax_get_send_comp`.
  * - Others: as for `rdmax_get_send_comp`.
@@ -183,11 +183,11 @@ int rdmax_get_send_comps(struct rdma_cm_id *id,
 /**
  * Takes up to `n` completions of the receive queue of `id`, waiting for the first.
  *
- * Like `rdmax_get_recv_comp`, but it takes all that are there, up to `n`; it does not wait
- * for more than one.
+ * Like `rdmax_get_recv_comp`, but takes all available completions, up to `n`, and waits
+ * only for the first.
  *
- * Returns how many it took (1 to `n`) into `wc`, 0 if there was none in that time, or -1 with
- * errno.
+ * Returns the number stored in `wc` (1 to `n`), 0 if there was none before the timeout, or
+ * -1 with errno.
  *
  * - EINVAL: `n` is less than 1; and as for `rdmax_get_recv_comp`.
  * - Others: as for `rdmax_get_recv_comp`.
@@ -204,11 +204,11 @@ int rdmax_get_recv_comps(struct rdma_cm_id *id,
                          int timeout_ms);
 
 /**
- * The file descriptor that poll(2) and epoll(7) can wait on for the send queue of `id`.
+ * Returns a file descriptor for poll(2) or epoll(7) to wait for the send queue of `id`.
  *
  * It is readable while its channel has an event, which an armed queue raises when a
  * completion arrives. To arm the queue, and whenever the descriptor is readable, call
- * `rdmax_get_send_comps` with a time-out of 0 until it returns 0; only then wait for the
+ * `rdmax_get_send_comps` with a timeout of 0 until it returns 0; only then wait for the
  * descriptor. It belongs to the channel: do not read or close it.
  *
  * Returns the file descriptor, or -1 with errno.
@@ -221,11 +221,11 @@ int rdmax_get_recv_comps(struct rdma_cm_id *id,
 int rdmax_send_comp_fd(struct rdma_cm_id *id);
 
 /**
- * The file descriptor that poll(2) and epoll(7) can wait on for the receive queue of `id`.
+ * Returns a file descriptor for poll(2) or epoll(7) to wait for the receive queue of `id`.
  *
  * It is readable while its channel has an event, which an armed queue raises when a
  * completion arrives. To arm the queue, and whenever the descriptor is readable, call
- * `rdmax_get_recv_comps` with a time-out of 0 until it returns 0; only then wait for the
+ * `rdmax_get_recv_comps` with a timeout of 0 until it returns 0; only then wait for the
  * descriptor. It belongs to the channel: do not read or close it.
  *
  * Returns the file descriptor, or -1 with errno.
@@ -240,15 +240,15 @@ int rdmax_recv_comp_fd(struct rdma_cm_id *id);
 /**
  * Posts a send of one buffer with 32 bits of immediate data.
  *
- * Like `rdma_post_send`; `imm_data`, in network byte order, comes to the peer as
+ * Like `rdma_post_send`; `imm_data`, in network byte order, arrives at the peer as
  * `wc.imm_data` of its receive, which has IBV_WC_WITH_IMM in `wc.wc_flags`.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -269,16 +269,16 @@ int rdmax_post_send_imm(struct rdma_cm_id *id,
 /**
  * Posts an RDMA write of one buffer with 32 bits of immediate data.
  *
- * Like `rdma_post_write`; when the data is there, it also completes a receive of the peer,
- * which must have posted one. `imm_data`, in network byte order, is that completion's
+ * Like `rdma_post_write`; once the data is written, it also completes a receive of the
+ * peer, which must have posted one. `imm_data`, in network byte order, is that completion's
  * `wc.imm_data`; its `wc.opcode` is IBV_WC_RECV_RDMA_WITH_IMM.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
- * - EINVAL: `id` or its `qp` is NULL; `length` is more than 2^32 - 1.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EINVAL: `id` or its `qp` is NULL; `length` exceeds 2^32 - 1.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -301,17 +301,17 @@ int rdmax_post_write_imm(struct rdma_cm_id *id,
 /**
  * Posts an atomic compare-and-swap of 8 bytes of the peer's memory.
  *
- * If they hold `compare`, they become `swap`. What they held before comes to `addr`, in the
+ * If they equal `compare`, they become `swap`. Their previous value goes to `addr`, in the
  * region `mr`. Values are in host byte order; both addresses are multiples of 8. The peer's
  * region needs IBV_ACCESS_REMOTE_ATOMIC, see `rdmax_reg`.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
  * - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `addr` or `remote_addr` is not a
  *   multiple of 8.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -334,17 +334,17 @@ int rdmax_post_atomic_cas(struct rdma_cm_id *id,
 /**
  * Posts an atomic fetch-and-add on 8 bytes of the peer's memory.
  *
- * `add` is added to them, modulo 2^64. What they held before comes to `addr`, in the region
+ * `add` is added to them, modulo 2^64. Their previous value goes to `addr`, in the region
  * `mr`. Values are in host byte order; both addresses are multiples of 8. The peer's
  * region needs IBV_ACCESS_REMOTE_ATOMIC, see `rdmax_reg`.
  *
- * Returns 0, or -1 with errno. A completion is taken later, if the request asks for one.
+ * Returns 0 if the request was queued, or -1 with errno.
  *
  * - EINVAL: `id` or its `qp` is NULL; `mr` is NULL; `addr` or `remote_addr` is not a
  *   multiple of 8.
- * - EOPNOTSUPP: the provider cannot post to this kind of queue.
- * - ENOMEM: the queue is full, or there is no memory.
- * - Others, and EINVAL too: what the provider says of the request.
+ * - EOPNOTSUPP: the provider cannot post to this queue.
+ * - ENOMEM: the queue is full, or out of memory.
+ * - Others, and EINVAL as well: the provider refused the request.
  *
  * See also ibv_post_send(3).
  *
@@ -364,19 +364,19 @@ int rdmax_post_atomic_faa(struct rdma_cm_id *id,
                           uint64_t add);
 
 /**
- * Registers `length` bytes at `addr` as a memory region with the access that is asked for.
+ * Registers `length` bytes at `addr` as a memory region with the given access.
  *
- * `access` is a set of `enum ibv_access_flags`. 0 is right for memory that is only sent or
- * written from here, and IBV_ACCESS_REMOTE_READ alone for memory that the peer only reads:
- * both may be read-only. IBV_ACCESS_LOCAL_WRITE is needed for receives, for the target of
- * reads and atomics, and together with IBV_ACCESS_REMOTE_WRITE and
- * IBV_ACCESS_REMOTE_ATOMIC. Release the region with `rdma_dereg_mr`.
+ * `access` is a bitwise OR of `enum ibv_access_flags`. 0 suffices for the source of sends and
+ * writes, and IBV_ACCESS_REMOTE_READ alone for memory that the peer only reads: both may be
+ * read-only. IBV_ACCESS_LOCAL_WRITE is needed for receives, for the destination of reads and
+ * atomics, and together with IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_ATOMIC. Release
+ * the region with `rdma_dereg_mr`.
  *
  * Returns the region, or NULL with errno.
  *
- * - EINVAL: `id` or its `pd` is NULL, or the provider refuses the arguments.
- * - EFAULT: the memory is not mapped, or is read-only and `access` says that it is written.
- * - ENOMEM: out of memory, or beyond the limit of locked memory (RLIMIT_MEMLOCK).
+ * - EINVAL: `id` or its `pd` is NULL, or the provider refused the arguments.
+ * - EFAULT: the memory is not mapped, or is read-only although `access` allows writes.
+ * - ENOMEM: out of memory, or over the locked-memory limit (RLIMIT_MEMLOCK).
  * - Others: as set by ibv_reg_mr(3).
  *
  * See also ibv_reg_mr(3).
@@ -391,17 +391,17 @@ struct ibv_mr *rdmax_reg(struct rdma_cm_id *id,
                          int access);
 
 /**
- * Posts `n` RDMA reads, 64 with each call of the provider.
+ * Posts `n` RDMA reads, 64 per call of the provider.
  *
- * As if `rdma_post_read` was called for each element of `v` in turn until one is refused;
- * a device is told once of all that go to the provider together. Only the last need have
+ * As if `rdma_post_read` were called for each element of `v` in turn until one is refused, but
+ * the device is notified once per call of the provider. Only the last one needs
  * IBV_SEND_SIGNALED: when it has completed, all before it have.
  *
- * Returns 0 when all are posted, or -1 with errno. `*posted` is the number of those that
- * were; `v[*posted]` is the one that was refused.
+ * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
+ * `v[*posted]` is the one that was refused.
  *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (with `n` not 0) is NULL; `n` is less than 0; an
- *   element has a `length` of more than 2^32 - 1, or its `mr` is NULL.
+ * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
+ *   element has a `length` above 2^32 - 1, or its `mr` is NULL.
  * - Others: as for `rdma_post_read`.
  *
  * See also ibv_post_send(3).
@@ -418,17 +418,17 @@ int rdmax_post_reads(struct rdma_cm_id *id,
                      int *posted);
 
 /**
- * Posts `n` RDMA writes, 64 with each call of the provider.
+ * Posts `n` RDMA writes, 64 per call of the provider.
  *
- * As if `rdma_post_write` was called for each element of `v` in turn until one is refused;
- * a device is told once of all that go to the provider together. Only the last need have
+ * As if `rdma_post_write` were called for each element of `v` in turn until one is refused, but
+ * the device is notified once per call of the provider. Only the last one needs
  * IBV_SEND_SIGNALED: when it has completed, all before it have.
  *
- * Returns 0 when all are posted, or -1 with errno. `*posted` is the number of those that
- * were; `v[*posted]` is the one that was refused.
+ * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
+ * `v[*posted]` is the one that was refused.
  *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (with `n` not 0) is NULL; `n` is less than 0; an
- *   element has a `length` of more than 2^32 - 1.
+ * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
+ *   element has a `length` above 2^32 - 1.
  * - Others: as for `rdma_post_write`.
  *
  * See also ibv_post_send(3).
@@ -445,17 +445,17 @@ int rdmax_post_writes(struct rdma_cm_id *id,
                       int *posted);
 
 /**
- * Posts `n` sends, 64 with each call of the provider.
+ * Posts `n` sends, 64 per call of the provider.
  *
- * As if `rdma_post_send` was called for each element of `v` in turn until one is refused;
- * a device is told once of all that go to the provider together. Only the last need have
+ * As if `rdma_post_send` were called for each element of `v` in turn until one is refused, but
+ * the device is notified once per call of the provider. Only the last one needs
  * IBV_SEND_SIGNALED: when it has completed, all before it have.
  *
- * Returns 0 when all are posted, or -1 with errno. `*posted` is the number of those that
- * were; `v[*posted]` is the one that was refused.
+ * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
+ * `v[*posted]` is the one that was refused.
  *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (with `n` not 0) is NULL; `n` is less than 0; an
- *   element has a `length` of more than 2^32 - 1.
+ * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
+ *   element has a `length` above 2^32 - 1.
  * - Others: as for `rdma_post_send`.
  *
  * See also ibv_post_send(3).
@@ -472,17 +472,17 @@ int rdmax_post_sends(struct rdma_cm_id *id,
                      int *posted);
 
 /**
- * Posts `n` receives, 64 with each call of the provider.
+ * Posts `n` receives, 64 per call of the provider.
  *
- * As if `rdma_post_recv` was called for each element of `v` in turn until one is refused.
- * They go to the shared receive queue of `id` where it has one, else to its queue pair.
+ * As if `rdma_post_recv` were called for each element of `v` in turn until one is refused.
+ * They go to the shared receive queue of `id` if there is one, otherwise to its queue pair.
  *
- * Returns 0 when all are posted, or -1 with errno. `*posted` is the number of those that
- * were; `v[*posted]` is the one that was refused.
+ * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
+ * `v[*posted]` is the one that was refused.
  *
- * - EINVAL: `id`, both its `srq` and its `qp`, `posted`, or `v` (with `n` not 0) is NULL; `n` is
- *   less than 0; the `mr` of an element is NULL, its `length` is more than 2^32 - 1, or its
- *   buffer is not inside the region.
+ * - EINVAL: `id`, both its `srq` and its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is
+ *   negative; the `mr` of an element is NULL, its `length` exceeds 2^32 - 1, or its buffer is
+ *   not within the region.
  * - Others: as for `rdma_post_recv`.
  *
  * See also ibv_post_recv(3), ibv_post_srq_recv(3).
@@ -499,9 +499,9 @@ int rdmax_post_recvs(struct rdma_cm_id *id,
                      int *posted);
 
 /**
- * What the status of a completion means, and what the likely cause is, as a text.
+ * Describes the status of a completion and its likely cause.
  *
- * Returns a text that is never changed or freed; never NULL, whatever the status is.
+ * Returns a constant string, which must not be freed; never NULL, whatever the status.
  *
  * See also ibv_poll_cq(3).
  *
@@ -511,9 +511,9 @@ int rdmax_post_recvs(struct rdma_cm_id *id,
 const char *rdmax_wc_strerror(const struct ibv_wc *wc);
 
 /**
- * What the status of a completion is as an errno value; errno itself is not touched.
+ * Maps the status of a completion to an errno value; errno itself is not changed.
  *
- * Returns 0 for success, else a positive value:
+ * Returns 0 for success, otherwise a positive value:
  *
  * - ECANCELED: WR_FLUSH_ERR
  * - EACCES: REM_ACCESS_ERR
@@ -528,7 +528,7 @@ const char *rdmax_wc_strerror(const struct ibv_wc *wc);
  * - EINPROGRESS: TM_RNDV_INCOMPLETE
  * - EINVAL: LOC_QP_OP_ERR, LOC_EEC_OP_ERR, MW_BIND_ERR, LOC_RDD_VIOL_ERR, INV_EECN_ERR,
  *   INV_EEC_STATE_ERR; and if `wc` is NULL
- * - EIO: FATAL_ERR, GENERAL_ERR, TM_ERR, and what is unknown
+ * - EIO: FATAL_ERR, GENERAL_ERR, TM_ERR, and any other status
  *
  * See also ibv_poll_cq(3).
  *
@@ -538,7 +538,7 @@ const char *rdmax_wc_strerror(const struct ibv_wc *wc);
 int rdmax_wc_errno(const struct ibv_wc *wc);
 
 /**
- * How many bytes a send or write of `id` may carry inline (IBV_SEND_INLINE).
+ * Returns how many bytes a send or write of `id` may carry inline (IBV_SEND_INLINE).
  *
  * Returns that number, or -1 with errno.
  *
@@ -553,25 +553,24 @@ int rdmax_wc_errno(const struct ibv_wc *wc);
 int rdmax_max_inline(struct rdma_cm_id *id);
 
 /**
- * Reads the peer's memory into a buffer, and returns when the data is there.
+ * Reads the peer's memory into a buffer and waits for completion.
  *
- * A length that the port cannot carry in one request is read in pieces. `timeout_ms` is as for
- * poll(2), and signals do not end the wait. While the call lasts, the send completion queue of
- * `id` is its own: no other thread takes completions from it, and no request of the
- * program that is signaled is outstanding.
+ * Long transfers are split. `timeout_ms` is as in poll(2); signals do not end the wait. During
+ * the call no other thread may take completions from the send completion queue of `id`, and
+ * no signaled request of the program may be outstanding.
  *
- * Returns 0 with all data there, or -1 with errno; then the content of the buffer is
+ * Returns 0 if all data was read, or -1 with errno; the contents of the buffer are then
  * undefined.
  *
- * - ETIMEDOUT: the time is over. The request is **still in flight**: the buffer must stay
- *   registered and untouched until its completion is there, or `rdmax_drain` has returned 0.
- *   Later calls of rdmax_read and rdmax_write know the late completion and drop it.
- * - EBUSY: the completion of a request of the program was met, and is lost.
+ * - ETIMEDOUT: the timeout expired. The request is **still in flight**: the buffer must stay
+ *   registered and unmodified until it completes, or `rdmax_drain` has returned 0. Later
+ *   calls of rdmax_read and rdmax_write recognize the late completion and drop it.
+ * - EBUSY: the call took, and lost, the completion of another request of the program.
  * - EINVAL: `id`, its `qp`, `send_cq` or `send_cq_channel`, or `mr` is NULL.
- * - EOPNOTSUPP: the device does not tell how much the port can carry.
+ * - EOPNOTSUPP: the provider does not report the port's max_msg_sz (long transfers only).
  * - Those of rdmax_wc_errno: the request completed with an error.
  * - Others: as for `rdma_post_read`. If waiting itself has failed (as it does for
- *   `rdma_get_send_comp`), the request is still in flight too.
+ *   `rdma_get_send_comp`), the request is still in flight, too.
  *
  * See also ibv_post_send(3), ibv_query_port(3).
  *
@@ -590,25 +589,24 @@ int rdmax_read(struct rdma_cm_id *id,
                int timeout_ms);
 
 /**
- * Writes a buffer to the peer's memory, and returns when the peer's device has the data.
+ * Writes a buffer to the peer's memory and waits for completion.
  *
- * A length that the port cannot carry in one request is written in pieces. `timeout_ms` is as
- * for poll(2), and signals do not end the wait. While the call lasts, the send completion queue
- * of `id` is its own: no other thread takes completions from it, and no request of the
- * program that is signaled is outstanding. `mr` may be NULL for a length of 0.
+ * Long transfers are split. `timeout_ms` is as in poll(2); signals do not end the wait. During
+ * the call no other thread may take completions from the send completion queue of `id`, and
+ * no signaled request of the program may be outstanding. `mr` may be NULL if `length` is 0.
  *
- * Returns 0 with all data written, or -1 with errno; then the content of the peer's memory
- * is undefined.
+ * Returns 0 when the peer's device has all data, or -1 with errno; the contents of the peer's
+ * memory are then undefined.
  *
- * - ETIMEDOUT: the time is over. The request is **still in flight**: the buffer must stay
- *   registered and untouched until its completion is there, or `rdmax_drain` has returned 0.
- *   Later calls of rdmax_read and rdmax_write know the late completion and drop it.
- * - EBUSY: the completion of a request of the program was met, and is lost.
+ * - ETIMEDOUT: the timeout expired. The request is **still in flight**: the buffer must stay
+ *   registered and unmodified until it completes, or `rdmax_drain` has returned 0. Later
+ *   calls of rdmax_read and rdmax_write recognize the late completion and drop it.
+ * - EBUSY: the call took, and lost, the completion of another request of the program.
  * - EINVAL: `id`, its `qp`, `send_cq` or `send_cq_channel` is NULL.
- * - EOPNOTSUPP: the device does not tell how much the port can carry.
+ * - EOPNOTSUPP: the provider does not report the port's max_msg_sz (long transfers only).
  * - Those of rdmax_wc_errno: the request completed with an error.
  * - Others: as for `rdma_post_write`. If waiting itself has failed (as it does for
- *   `rdma_get_send_comp`), the request is still in flight too.
+ *   `rdma_get_send_comp`), the request is still in flight, too.
  *
  * See also ibv_post_send(3), ibv_query_port(3).
  *
@@ -626,22 +624,22 @@ int rdmax_write(struct rdma_cm_id *id,
                 int timeout_ms);
 
 /**
- * Ends all requests of `id`: when it returns 0, none is outstanding, and their buffers may be
- * deregistered.
+ * Flushes all requests of `id`: when it returns 0, none is outstanding, and their buffers may
+ * be deregistered.
  *
- * It moves the queue pair to the error state, in which nothing can be transferred any more, and
- * takes the completions of both queues until all requests are done. **Completions that it takes
- * are lost**, those of other ids on the same completion queues too. It works on a
- * connected, a disconnected, a broken and a never connected id; it does not disconnect it.
- * Receives in a shared receive queue stay there. Datagram queue pairs are reset.
+ * It moves the queue pair to the error state, in which nothing more is transferred, and takes
+ * the completions of both queues until all requests have completed. **The completions that it
+ * takes are lost**, including those of other ids on the same completion queues. The id may be
+ * connected, disconnected, broken or never connected; it is not disconnected. Receives in a
+ * shared receive queue stay there. Datagram queue pairs are reset.
  *
- * `timeout_ms` is as for poll(2), and signals do not end the wait. Meanwhile no other thread
- * posts to `id` or takes its completions.
+ * `timeout_ms` is as in poll(2); signals do not end the wait. During the call no other thread
+ * may post to `id` or take its completions.
  *
  * Returns 0, or -1 with errno.
  *
- * - ETIMEDOUT: the time is over and requests may be outstanding. Call again.
- * - EINVAL: `id` or its `qp` is NULL; an event was of another queue (it is acknowledged
+ * - ETIMEDOUT: the timeout expired and requests may be outstanding. Call again.
+ * - EINVAL: `id` or its `qp` is NULL; the event was for another queue (it is acknowledged
  *   there; call again).
  * - Others: as returned by ibv_modify_qp(3), or as for posting and waiting.
  *

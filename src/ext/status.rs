@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the status of a completion means: as text, and as an errno value.
+//! The meaning of a completion's status, as text and as an errno value.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -23,32 +23,32 @@ use crate::errno::Name;
 /// the library is loaded.
 static TEXTS: &str = "\
 success\0\
-local length error: longer than the receive buffers, or than the port can carry\0\
-local queue pair operation error: not a request that this queue pair can do\0\
+local length error: longer than the receive buffers or the port's limit\0\
+local queue pair operation error: the queue pair does not support the request\0\
 local EE context operation error\0\
 local protection error: a local buffer is not inside its region, \
 or the region is deregistered or lacks local write access\0\
-flushed: the connection is closed, or an earlier request has broken it\0\
+flushed: the connection was closed, or broken by an earlier request\0\
 memory window bind error: the region does not allow it\0\
-bad response: what the peer answered makes no sense\0\
-local access error: the region here does not allow the peer's write\0\
+bad response: the peer sent an unexpected response\0\
+local access error: the local region does not allow the peer's write\0\
 remote invalid request: longer than the peer's receive buffer, \
 or an operation that its queue pair does not allow\0\
 remote access error: the rkey is wrong or stale, the range is not inside the peer's region, \
 or the region does not allow it\0\
-remote operation error: the peer failed to carry it out\0\
-retries exceeded: the peer does not answer; it is gone, unreachable or not connected yet\0\
-receiver not ready: the peer has posted no receive, not even after all retries\0\
+remote operation error: the peer could not execute the request\0\
+retries exceeded: the peer does not respond; it is gone, unreachable or not yet connected\0\
+receiver not ready: the peer had no receive posted, even after all retries\0\
 local RDD violation\0\
 remote invalid RD request\0\
 aborted by the peer\0\
 invalid EE context number\0\
 invalid EE context state\0\
 fatal error: the device has failed\0\
-response time-out: the peer's answer did not come\0\
+response timeout: the peer did not respond in time\0\
 general error of the device or its driver\0\
 tag matching error\0\
-tag matching: the data is left to be fetched by the program\0\
+tag matching: the program must fetch the data\0\
 unknown status\0";
 
 /// The text for a completion: a C string that is never freed.
