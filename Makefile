@@ -3,6 +3,7 @@
 #   make            the library, in build/
 #   make demo       an RDMA read between two processes, verified (SIZE=1M, PAIR=1)
 #   make check      the tests (SUITES="unit fake" for some)
+#   make soak       faults at random for HOURS=1 (SEED=N for the same ones again)
 #   make bench      the benchmarks
 #   make install    PREFIX= LIBDIR= INCLUDEDIR= MANDIR= BINDIR= DESTDIR=
 #   make uninstall  the same variables
@@ -148,6 +149,14 @@ check:
 
 .PHONY: tests
 tests: $(FAULT_PROGRAMS) $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
+
+HOURS ?= 1
+.PHONY: soak
+soak:
+	@scripts/need --quiet build check vm
+	@$(MAKE) --no-print-directory --silent $(FAULT_PROGRAMS)
+	@vm/run --pair --memory 1024 --timeout $$(($(HOURS) * 3600 + 600)) -- \
+		c-tests/faults/soak $$(($(HOURS) * 3600)) $(SEED)
 
 .PHONY: demo
 demo:

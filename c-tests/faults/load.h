@@ -21,7 +21,6 @@ enum {
 	PINGS = 4,		/* questions without an answer, of those */
 	RNR_FOR_EVER = 7,
 	SLICE_MS = 50,		/* the longest of the random waits */
-	LATE_MS = 300,		/* a wait may end so much after its time, and no later */
 };
 
 /* What a client works on, one for each. The source does not change. */
