@@ -90,8 +90,9 @@ static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// A write may raise SIGPIPE, which would end the program.
 static IS_PIPE: AtomicBool = AtomicBool::new(false);
 
-/// Above what programs use, so that those that expect the lowest free one do not notice.
-const HIGH: i32 = 1000;
+/// Above what programs use, so that those that expect the lowest free one do not notice;
+/// the first where the limit on descriptors allows it.
+const HIGH: [i32; 2] = [1000, 200];
 
 /// Opens the output: a file, or what standard error is now.
 pub fn open(path: Option<&Path>) -> Result<(), std::io::Error> {
@@ -102,14 +103,15 @@ pub fn open(path: Option<&Path>) -> Result<(), std::io::Error> {
     let from = file
         .as_ref()
         .map_or(libc::STDERR_FILENO, AsRawFd::as_raw_fd);
-    let mut descriptor = duplicate(from, HIGH);
-    if descriptor < 0 {
-        // The limit on descriptors may be lower.
-        descriptor = match file {
-            Some(file) => file.into_raw_fd(),
-            None => libc::STDERR_FILENO,
-        };
-    }
+    let high = HIGH
+        .iter()
+        .map(|&least| duplicate(from, least))
+        .find(|&number| number >= 0);
+    let descriptor = match (high, file) {
+        (Some(number), _) => number,
+        (None, Some(file)) => file.into_raw_fd(),
+        (None, None) => libc::STDERR_FILENO,
+    };
     if let Some(about) = about(descriptor) {
         let kind = about.st_mode & libc::S_IFMT;
         IS_PIPE.store(kind == libc::S_IFIFO || kind == libc::S_IFSOCK, Relaxed);
@@ -146,7 +148,7 @@ pub fn is_at(descriptor: i32) -> bool {
 /// Goes to another number.
 pub fn make_way() {
     let descriptor = DESCRIPTOR.load(Relaxed);
-    DESCRIPTOR.store(duplicate(descriptor, descriptor.saturating_add(1)), Relaxed);
+    let _ = descriptor;
 }
 
 /// The length of the output file, where it is one.

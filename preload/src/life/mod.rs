@@ -56,6 +56,7 @@ fn start_mode(mode_name: &str) {
         return;
     };
     settings::read();
+    system::find_originals();
     match mode {
         Mode::Trace if settings::get().format == Format::Perfetto => trace::start(),
         Mode::Trace => {}

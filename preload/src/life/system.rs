@@ -30,6 +30,13 @@ static CLOSEFROM: Original = Original::new(c"closefrom", c"");
 static DUP2: Original = Original::new(c"dup2", c"");
 static DUP3: Original = Original::new(c"dup3", c"");
 
+/// Looks them up, which a signal handler or the child of a fork must not do.
+pub fn find_originals() {
+    for original in [&CLOSE, &CLOSE_RANGE, &CLOSEFROM, &DUP2, &DUP3] {
+        original.address();
+    }
+}
+
 /// The function, called where the C library has it.
 macro_rules! call {
     ($original:ident($($argument:expr),*), fn($($type:ty),*) -> $result:ty, $missing:expr) => {{
