@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::hint;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use crate::lock::Lock;
 
@@ -44,6 +44,9 @@ static MACHINE: Lock<Machine> = Lock::new(Machine {
 
 static IS_GUARDED: AtomicBool = AtomicBool::new(false);
 
+type Make = unsafe extern "C" fn(*mut libc::ucontext_t, extern "C" fn(), c_int, ...);
+type Swap = unsafe extern "C" fn(*mut libc::ucontext_t, *const libc::ucontext_t) -> c_int;
+
 unsafe extern "C" {
     fn getcontext(context: *mut libc::ucontext_t) -> c_int;
     fn makecontext(context: *mut libc::ucontext_t, function: extern "C" fn(), count: c_int, ...);
@@ -53,6 +56,34 @@ unsafe extern "C" {
 
 /// `PTHREAD_CANCEL_DISABLE`
 const NOT_CANCELLED: c_int = 1;
+
+/// The C library's own functions: the address sanitizer puts its own in their place,
+/// which would warn the program of what this library does.
+static MAKE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static SWAP: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Looks them up, which a signal handler must not do.
+pub fn start() {
+    for (place, name) in [(&MAKE, c"makecontext"), (&SWAP, c"swapcontext")] {
+        // SAFETY: a C string.
+        place.store(
+            unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) },
+            Relaxed,
+        );
+    }
+}
+
+fn make() -> Make {
+    // SAFETY: NULL, or the function of that name, which has this type.
+    let found: Option<Make> = unsafe { mem::transmute(MAKE.load(Relaxed)) };
+    found.unwrap_or(makecontext)
+}
+
+fn swap() -> Swap {
+    // SAFETY: as above.
+    let found: Option<Swap> = unsafe { mem::transmute(SWAP.load(Relaxed)) };
+    found.unwrap_or(swapcontext)
+}
 
 /// Runs a function on the stack, when no other thread does so; a function that already
 /// runs there goes on.
@@ -117,15 +148,15 @@ fn switch<R>(job: impl FnOnce() -> R) -> Option<R> {
     let perform = perform_of(&call);
     let machine = MACHINE.as_ptr();
     // SAFETY: the machine is the lock holder's alone. `call` outlives its use: `enter`
-    // goes back to where `swapcontext` returns.
+    // goes back to where `swap` returns.
     unsafe {
         (*machine).job = Some((perform, (&raw mut call).cast()));
         getcontext(&raw mut (*machine).here);
         (*machine).here.uc_stack.ss_sp = stack(&raw mut (*machine).area).cast();
         (*machine).here.uc_stack.ss_size = SIZE;
         (*machine).here.uc_link = &raw mut (*machine).back;
-        makecontext(&raw mut (*machine).here, enter, 0);
-        swapcontext(&raw mut (*machine).back, &raw const (*machine).here);
+        make()(&raw mut (*machine).here, enter, 0);
+        swap()(&raw mut (*machine).back, &raw const (*machine).here);
     }
     result
 }

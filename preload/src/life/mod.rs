@@ -57,6 +57,7 @@ fn start_mode(mode_name: &str) {
     };
     settings::read();
     system::find_originals();
+    own_stack::start();
     match mode {
         Mode::Trace if settings::get().format == Format::Perfetto => trace::start(),
         Mode::Trace => {}
