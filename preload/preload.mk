@@ -4,7 +4,6 @@
 PRELOAD         := build/librdma_verbs_preload.so
 PRELOAD_COMMAND := build/rdma-verbs
 PRELOAD_ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs_preload.a
-PRELOAD_EXPORTS := $(shell sed -n 's/^    \([A-Za-z0-9_]*\);$$/\1/p' preload/preload.map)
 
 .PHONY: preload
 preload: $(PRELOAD) $(PRELOAD_COMMAND)
@@ -17,10 +16,11 @@ preload-cargo:
 $(PRELOAD_ARCHIVE) $(CARGO_TARGET_DIR)/release/rdma-verbs: preload-cargo ;
 
 # Its own names come first in each process: nothing may be looked up elsewhere, and
-# no symbol of Rust's may be seen.
+# no symbol of Rust's may be seen. All of the archive is taken in, since nothing refers to
+# the hooks.
 $(PRELOAD): $(PRELOAD_ARCHIVE) preload/preload.map preload/preload.mk
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -o $@ $(PRELOAD_EXPORTS:%=-Wl,-u,%) $< \
+	$(CC) $(LDFLAGS) -shared -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive \
 		-Wl,-soname,$(@F) -Wl,--version-script=preload/preload.map \
 		-Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,defs,-z,relro,-z,now \
 		-Wl,--as-needed -lgcc_s -ldl -lpthread -lm -lc
@@ -34,7 +34,8 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup cost direct unusual ends stack polls lasts)
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup loader cost direct unusual ends stack polls \
+	lasts) $(addprefix build/c-tests/preload/fake/,plugin-system.so plugin-wheel.so)
 
 tests: preload $(PRELOAD_TESTS)
 
@@ -44,19 +45,28 @@ build/c-tests/preload/faults build/c-tests/preload/correct build/c-tests/preload
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $(filter %.c,$^) -o $@ -libverbs -lpthread
 
 # Not linked with libibverbs.
-build/c-tests/preload/lookup: c-tests/preload/lookup.c
+build/c-tests/preload/lookup build/c-tests/preload/loader: build/c-tests/preload/%: c-tests/preload/%.c \
+		c-tests/preload/plugin.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $< -o $@ -ldl
 
-build/c-tests/preload/fake/libibverbs.so.1: c-tests/preload/fake_ibverbs.c c-tests/preload/fake.h \
-		c-tests/preload/fake_ibverbs.map
+# The second is as Python wheels bring it: a copy under a name of its own.
+build/c-tests/preload/fake/libibverbs.so.1 build/c-tests/preload/fake/libibverbs-1a2b3c4d.so.1: \
+		c-tests/preload/fake_ibverbs.c c-tests/preload/fake.h c-tests/preload/fake_ibverbs.map
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ \
 		-Wl,-soname,$(@F) -Wl,--version-script=c-tests/preload/fake_ibverbs.map
 
-build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c c-tests/preload/fake_mlx5.h
+build/c-tests/preload/fake/plugin-system.so: build/c-tests/preload/fake/libibverbs.so.1
+build/c-tests/preload/fake/plugin-wheel.so: build/c-tests/preload/fake/libibverbs-1a2b3c4d.so.1
+build/c-tests/preload/fake/plugin-%.so: c-tests/preload/plugin.c c-tests/preload/plugin.h
+	$(CC) -std=gnu11 -O2 $(WARNINGS) -fPIC -shared $(filter-out %.h,$^) -o $@ -Wl,-rpath,'$$ORIGIN'
+
+build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c c-tests/preload/fake_mlx5.h \
+		c-tests/preload/fake_mlx5.map
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ \
+		-Wl,-soname,$(@F) -Wl,--version-script=c-tests/preload/fake_mlx5.map
 
 build/c-tests/preload/cost: c-tests/preload/cost.c build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 -O2 -g $(WARNINGS) $^ -o $@

@@ -113,9 +113,13 @@ void ibv_free_device_list(struct ibv_device **list)
 
 struct ibv_context *ibv_open_device(struct ibv_device *opened)
 {
-	struct fake_context *fake = calloc(1, sizeof(*fake));
-	struct ibv_context *context = &fake->extended.context;
+	struct fake_context *fake;
+	struct ibv_context *context;
 
+	if (opened != &device)
+		return NULL;
+	fake = calloc(1, sizeof(*fake));
+	context = &fake->extended.context;
 	context->device = opened;
 	context->abi_compat = (void *)~0UL;
 	fake->extended.sz = sizeof(fake->extended);
@@ -123,10 +127,17 @@ struct ibv_context *ibv_open_device(struct ibv_device *opened)
 	return context;
 }
 
+/* Of another copy of this library. */
+static int is_foreign(const struct ibv_context *context)
+{
+	return context->device != &device;
+}
+
 /* The hooks must be removed by now. */
 int ibv_close_device(struct ibv_context *context)
 {
-	int clean = context->ops.post_send == post_send && context->ops.poll_cq == poll_cq;
+	int clean = !is_foreign(context) && context->ops.post_send == post_send &&
+		    context->ops.poll_cq == poll_cq;
 
 	free((char *)context - offsetof(struct verbs_context, context));
 	return clean ? 0 : -1;
@@ -134,16 +145,21 @@ int ibv_close_device(struct ibv_context *context)
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	struct ibv_pd *pd;
 
+	if (is_foreign(context))
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
 	pd->context = context;
 	return pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	int result = is_foreign(pd->context) ? -1 : 0;
+
 	free(pd);
-	return 0;
+	return result;
 }
 
 static struct ibv_mr *last_mr;

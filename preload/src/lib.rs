@@ -6,8 +6,8 @@
 //! path of libibverbs, too. What the inlined code calls are function pointers: in the
 //! context of a device, in extended queue pairs and completion queues. They are replaced
 //! when the object is made (`hooks`). All else are functions of libibverbs and
-//! librdmacm, which this library exports under the same names and finds again by their
-//! versions (`dynamic`).
+//! librdmacm, which this library exports under the same names and versions
+//! (`hooks::table`) and finds again among what the process has loaded (`original`).
 //!
 //! What a hook sees goes into the `model` of the program's objects, and from there to
 //! one of three: `trace`, `stat` or `check`.
@@ -23,10 +23,12 @@
 mod check;
 mod clock;
 mod counters;
-mod dynamic;
+mod elf;
 mod errno;
+mod functions;
 mod hooks;
 mod life;
+mod loader;
 mod lock;
 mod model;
 mod names;

@@ -1,267 +1,339 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions that are hooked: name, version, type. What is exported stands in
-//! `preload.map`, too; a test compares the two.
+//! The functions behind the hooks.
+//!
+//! The library is not linked with libibverbs: a process that uses no RDMA stays free of
+//! it, and one that brings its own copy keeps that. An original is looked up when a hook
+//! is called, among all that is loaded, whatever the file is called: the copy of
+//! libibverbs in a Python wheel has a name of its own.
+//!
+//! A process may hold several copies, and each knows its own objects only. A call goes on
+//! to the function that it would have reached without this library:
+//!
+//! 1. A function that the program looked up with `dlsym` is answered with a hook of its own,
+//!    which stays bound to what was found (`hooks::dlsym`).
+//! 2. Otherwise, the reference was resolved in the global scope first. If that has the
+//!    function behind this library, it is the one.
+//! 3. Otherwise, if only one loaded object defines it, it is the one.
+//! 4. Otherwise, objects go back to the copy that opened their device. A call without a
+//!    known object is resolved as its caller's library would be.
+//!
+//! The last rule finds the caller by the return address. It can be wrong for a library that
+//! opens a device by a tail call and is called from a library that sees another copy.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::ops::ControlFlow::{Break, Continue};
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
-use rdma_verbs_bindings::{
-    ibv_ah, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex,
-    ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex,
-    ibv_srq, ibv_srq_init_attr, rdma_addrinfo, rdma_cm_event, rdma_cm_id, rdma_conn_param,
-    rdma_event_channel, sockaddr,
-};
-
-use crate::dynamic::Original;
+use crate::elf;
 use crate::errno::Errno;
-use crate::hooks::{cm, vendor, verbs};
+use crate::functions::{functions, types::*};
+use crate::loader;
+use crate::registry::Map;
 
-/// What a hook answers where the original is missing; it cannot be, as somebody has
-/// linked with it.
-trait Missing {
-    fn missing() -> Self;
+/// How many functions of one name can be bound by `dlsym` at a time.
+pub const BOUND: usize = 4;
+
+/// An original function.
+pub struct Original {
+    pub name: &'static CStr,
+    /// Of a reference to it; empty: the default one.
+    pub version: &'static CStr,
+    /// What all calls go on to, as long as no library is loaded or unloaded.
+    only: AtomicPtr<c_void>,
+    generation: AtomicU64,
+    /// What was found by `dlsym`, for the hooks that stay bound to it.
+    bound: [AtomicPtr<c_void>; BOUND],
 }
 
-impl Missing for () {
+impl Original {
+    const fn new(name: &'static str, suffix: &'static str) -> Self {
+        Self {
+            name: c_string(name.as_bytes()),
+            version: match suffix.as_bytes() {
+                [b'@', version @ ..] => c_string(version),
+                _ => c"",
+            },
+            only: AtomicPtr::new(ptr::null_mut()),
+            generation: AtomicU64::new(0),
+            bound: [const { AtomicPtr::new(ptr::null_mut()) }; BOUND],
+        }
+    }
+
+    /// What the current call goes on to; NULL where no loaded library has it.
+    fn address(&self, context: impl FnOnce() -> *mut ibv_context) -> *mut c_void {
+        let (original, address) = CURRENT.get();
+        if ptr::eq(original, self) && !address.is_null() {
+            return address;
+        }
+        let generation = elf::generation();
+        if self.generation.load(Acquire) == generation {
+            return self.only.load(Relaxed);
+        }
+        let mut definitions = Definitions::default();
+        definitions.find(self);
+        let address = match definitions.first {
+            [0, _] => ptr::null_mut(),
+            [one, 0] => one as *mut c_void,
+            _ => {
+                let global = loader::behind(self.name, self.version);
+                if global.is_null() {
+                    return self.one_of_several(context(), definitions.first[0]);
+                }
+                global
+            }
+        };
+        self.only.store(address, Relaxed);
+        self.generation.store(generation, Release);
+        address
+    }
+
+    /// No library has it in the global scope, and several have it elsewhere.
+    #[cold]
+    fn one_of_several(&self, context: *mut ibv_context, first: usize) -> *mut c_void {
+        if let Some(opened_by) = OPENED_BY.get(context as usize) {
+            let its_own = elf::each(|object| {
+                if object.contains(opened_by) {
+                    Break(object.function(self.name, self.version))
+                } else {
+                    Continue(())
+                }
+            });
+            if let Some(Some(address)) = its_own {
+                return address as *mut c_void;
+            }
+        }
+        let callers = loader::as_seen_by(loader::caller(), self.name, self.version);
+        if callers.is_null() {
+            first as *mut c_void
+        } else {
+            callers
+        }
+    }
+
+    /// The number of the hook that is bound to an original, or `None` if all are taken.
+    pub fn bind(&self, address: *mut c_void) -> Option<usize> {
+        let known = |place: &AtomicPtr<c_void>| place.load(Acquire) == address;
+        if let Some(number) = self.bound.iter().position(known) {
+            return Some(number);
+        }
+        self.bound.iter().position(|place| {
+            let now = place.load(Acquire);
+            let is_free = now.is_null() || !elf::defines(now as usize, self.name, self.version);
+            is_free
+                && place
+                    .compare_exchange(now, address, AcqRel, Relaxed)
+                    .is_ok()
+        })
+    }
+}
+
+/// The first two definitions of a function.
+#[derive(Default)]
+struct Definitions {
+    first: [usize; 2],
+}
+
+impl Definitions {
+    fn find(&mut self, original: &Original) {
+        let [one, two] = &mut self.first;
+        elf::each(|object| {
+            let Some(address) = object.function(original.name, original.version) else {
+                return Continue(());
+            };
+            if object.is_own() {
+                Continue(())
+            } else if *one == 0 {
+                *one = address;
+                Continue(())
+            } else {
+                *two = address;
+                Break(())
+            }
+        });
+    }
+}
+
+/// From contexts to the function that opened them. An address that is used again is
+/// overwritten, so nothing has to be removed.
+static OPENED_BY: Map = Map::new();
+
+thread_local! {
+    /// The hook that runs, if it is bound to one original.
+    static CURRENT: Cell<(*const Original, *mut c_void)> =
+        const { Cell::new((ptr::null(), ptr::null_mut())) };
+}
+
+/// Calls a hook: the original is whatever the reference would have been resolved to.
+pub fn resolved<R>(hook: impl FnOnce() -> R) -> R {
+    during((ptr::null(), ptr::null_mut()), hook)
+}
+
+/// Calls the hook that is bound to one original.
+pub fn bound<R>(original: &'static Original, number: usize, hook: impl FnOnce() -> R) -> R {
+    let address = original
+        .bound
+        .get(number)
+        .map_or(ptr::null_mut(), |place| place.load(Acquire));
+    during((original, address), hook)
+}
+
+fn during<R>(current: (*const Original, *mut c_void), hook: impl FnOnce() -> R) -> R {
+    let outer = CURRENT.replace(current);
+    let result = hook();
+    CURRENT.set(outer);
+    result
+}
+
+const fn c_string(text: &'static [u8]) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text) {
+        Ok(text) => text,
+        Err(_) => c"",
+    }
+}
+
+// --- arguments and results -----------------------------------------------------------------
+
+/// An argument that may tell the context of a call.
+trait Argument {
+    unsafe fn context(self) -> *mut ibv_context;
+}
+
+impl Argument for *mut ibv_context {
+    unsafe fn context(self) -> *mut ibv_context {
+        self
+    }
+}
+
+/// Objects that name their context.
+macro_rules! objects {
+    ($($object:ident)*) => {$(
+        impl Argument for *mut $object {
+            unsafe fn context(self) -> *mut ibv_context {
+                self.as_ref().map_or(ptr::null_mut(), |object| object.context)
+            }
+        }
+    )*};
+}
+
+objects! { ibv_pd ibv_mr ibv_cq ibv_srq ibv_qp ibv_ah ibv_comp_channel }
+
+/// Other arguments, which do not.
+macro_rules! others {
+    ($($other:ty)*) => {$(
+        impl Argument for $other {
+            unsafe fn context(self) -> *mut ibv_context {
+                ptr::null_mut()
+            }
+        }
+    )*};
+}
+
+others! {
+    c_int *mut c_void *mut ibv_device *mut rdma_event_channel *mut rdma_cm_id
+    *mut *mut rdma_cm_id *mut rdma_cm_event
+}
+
+/// What a function returns.
+trait Returned {
+    /// Where the original is missing: the program refers to the function without having
+    /// loaded it.
+    fn missing() -> Self;
+
+    /// It was returned by the function at that address.
+    fn remember(&self, _by: *mut c_void) {}
+}
+
+impl Returned for () {
     fn missing() {}
 }
 
-impl Missing for c_int {
+impl Returned for c_int {
     fn missing() -> Self {
         Errno(libc::ENOSYS).restore();
         -1
     }
 }
 
-impl<T> Missing for *mut T {
+fn no_object<T>() -> *mut T {
+    Errno(libc::ENOSYS).restore();
+    ptr::null_mut()
+}
+
+macro_rules! returned_objects {
+    ($($object:ident)*) => {$(
+        impl Returned for *mut $object {
+            fn missing() -> Self {
+                no_object()
+            }
+        }
+    )*};
+}
+
+returned_objects! {
+    c_void ibv_pd ibv_mr ibv_cq ibv_cq_ex ibv_srq ibv_qp ibv_ah ibv_comp_channel
+}
+
+impl Returned for *mut ibv_context {
     fn missing() -> Self {
-        Errno(libc::ENOSYS).restore();
-        ptr::null_mut()
+        no_object()
+    }
+
+    fn remember(&self, by: *mut c_void) {
+        if !self.is_null() {
+            OPENED_BY.insert(*self as usize, by as usize);
+        }
     }
 }
 
-/// The address of a hook.
-pub struct Hook(*const ());
+// --- the callers ---------------------------------------------------------------------------
 
-// SAFETY: the address of a function.
-unsafe impl Sync for Hook {}
-
-impl Hook {
-    pub fn address(&self) -> *mut c_void {
-        self.0.cast_mut().cast()
-    }
-}
-
-/// The prefixes of all names below.
-pub fn has_prefix(name: &[u8]) -> bool {
-    [
-        &b"ibv_"[..],
-        b"rdma_",
-        b"verbs_",
-        b"mlx5dv_",
-        b"mlx4dv_",
-        b"efadv_",
-        b"hnsdv_",
-    ]
-    .iter()
-    .any(|prefix| name.starts_with(prefix))
-}
-
-macro_rules! originals {
-    ($($module:ident $version:literal {$(
-        fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
+macro_rules! callers {
+    ($($suffix:literal {$(
+        fn $name:ident($first:ident: $first_type:ty $(, $argument:ident: $type:ty)* $(,)?)
+            $(-> $result:ty)?;
     )*})*) => {
-        mod statics {
+        /// What is known of each.
+        pub mod statics {
             #![allow(non_upper_case_globals)]
             use super::Original;
-            use std::ffi::CStr;
-
-            /// A name as a C string.
-            const fn c(text: &'static str) -> &'static CStr {
-                match CStr::from_bytes_with_nul(text.as_bytes()) {
-                    Ok(text) => text,
-                    Err(_) => c"",
-                }
-            }
             $($(
-                pub static $name: Original =
-                    Original::new(c(concat!(stringify!($name), "\0")), c(concat!($version, "\0")));
+                pub static $name: Original = Original::new(
+                    concat!(stringify!($name), "\0"),
+                    concat!($suffix, "\0"),
+                );
             )*)*
         }
 
-        /// All of them, with their hooks.
-        pub static TABLE: &[(&Original, Hook)] = &[$($(
-            (&statics::$name, Hook($module::$name as *const ())),
-        )*)*];
-
         $($(
-            pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
-                let address = statics::$name.address();
+            pub unsafe fn $name($first: $first_type $(, $argument: $type)*) $(-> $result)? {
+                // SAFETY: the object is what the program passes on.
+                let address = statics::$name.address(|| unsafe { $first.context() });
                 if address.is_null() {
-                    return Missing::missing();
+                    return Returned::missing();
                 }
-                type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
+                type Function =
+                    unsafe extern "C" fn($first_type $(, $type)*) $(-> $result)?;
                 // SAFETY: the function of that name and version has this type.
                 let function: Function = unsafe { std::mem::transmute(address) };
-                function($($argument),*)
+                let result = function($first $(, $argument)*);
+                Returned::remember(&result, address);
+                result
             }
         )*)*
     };
 }
 
-originals! {
-    verbs "IBVERBS_1.0" {
-        fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
-        fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int;
-    }
-    verbs "IBVERBS_1.1" {
-        fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
-        fn ibv_close_device(context: *mut ibv_context) -> c_int;
-        fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
-        fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
-        fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr;
-        fn ibv_rereg_mr(
-            mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, addr: *mut c_void, length: usize,
-            access: c_int,
-        ) -> c_int;
-        fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
-        fn ibv_create_cq(
-            context: *mut ibv_context, cqe: c_int, cq_context: *mut c_void,
-            channel: *mut ibv_comp_channel, vector: c_int,
-        ) -> *mut ibv_cq;
-        fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
-        fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int;
-        fn ibv_get_cq_event(
-            channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq, context: *mut *mut c_void,
-        ) -> c_int;
-        fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint);
-        fn ibv_create_srq(pd: *mut ibv_pd, attributes: *mut ibv_srq_init_attr) -> *mut ibv_srq;
-        fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int;
-        fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-        fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int;
-        fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int;
-        fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah;
-        fn ibv_create_ah_from_wc(
-            pd: *mut ibv_pd, wc: *mut c_void, grh: *mut c_void, port: u8,
-        ) -> *mut ibv_ah;
-        fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int;
-        fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int;
-    }
-    verbs "IBVERBS_1.7" {
-        fn ibv_reg_mr_iova(
-            pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int,
-        ) -> *mut ibv_mr;
-    }
-    verbs "IBVERBS_1.8" {
-        fn ibv_reg_mr_iova2(
-            pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_uint,
-        ) -> *mut ibv_mr;
-    }
-    verbs "IBVERBS_1.10" {
-        fn ibv_import_device(fd: c_int) -> *mut ibv_context;
-        fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd;
-        fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr;
-        fn ibv_unimport_mr(mr: *mut ibv_mr);
-    }
-    verbs "IBVERBS_1.12" {
-        fn ibv_reg_dmabuf_mr(
-            pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int,
-        ) -> *mut ibv_mr;
-    }
-    verbs "IBVERBS_1.15" {
-        fn ibv_reg_mr_ex(pd: *mut ibv_pd, attributes: *mut verbs::RegionAttributes) -> *mut ibv_mr;
-    }
-    // Private to rdma-core, with another version in each release: providers' own
-    // functions that open a device come to it.
-    verbs "" {
-        fn verbs_open_device(device: *mut ibv_device, private: *mut c_void) -> *mut ibv_context;
-    }
-    cm "RDMACM_1.0" {
-        fn rdma_create_id(
-            channel: *mut rdma_event_channel, id: *mut *mut rdma_cm_id, context: *mut c_void,
-            space: c_int,
-        ) -> c_int;
-        fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int;
-        fn rdma_create_ep(
-            id: *mut *mut rdma_cm_id, info: *mut rdma_addrinfo, pd: *mut ibv_pd,
-            attributes: *mut ibv_qp_init_attr,
-        ) -> c_int;
-        fn rdma_destroy_ep(id: *mut rdma_cm_id);
-        fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut sockaddr) -> c_int;
-        fn rdma_resolve_addr(
-            id: *mut rdma_cm_id, from: *mut sockaddr, to: *mut sockaddr, timeout: c_int,
-        ) -> c_int;
-        fn rdma_resolve_route(id: *mut rdma_cm_id, timeout: c_int) -> c_int;
-        fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int;
-        fn rdma_get_request(listen: *mut rdma_cm_id, id: *mut *mut rdma_cm_id) -> c_int;
-        fn rdma_connect(id: *mut rdma_cm_id, parameters: *mut rdma_conn_param) -> c_int;
-        fn rdma_accept(id: *mut rdma_cm_id, parameters: *mut rdma_conn_param) -> c_int;
-        fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
-        fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
-        fn rdma_create_qp(
-            id: *mut rdma_cm_id, pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr,
-        ) -> c_int;
-        fn rdma_create_qp_ex(id: *mut rdma_cm_id, attributes: *mut ibv_qp_init_attr_ex) -> c_int;
-        fn rdma_destroy_qp(id: *mut rdma_cm_id);
-        fn rdma_create_srq(
-            id: *mut rdma_cm_id, pd: *mut ibv_pd, attributes: *mut ibv_srq_init_attr,
-        ) -> c_int;
-        fn rdma_destroy_srq(id: *mut rdma_cm_id);
-        fn rdma_get_cm_event(
-            channel: *mut rdma_event_channel, event: *mut *mut rdma_cm_event,
-        ) -> c_int;
-        fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int;
-        fn rdma_join_multicast(
-            id: *mut rdma_cm_id, address: *mut sockaddr, context: *mut c_void,
-        ) -> c_int;
-        fn rdma_leave_multicast(id: *mut rdma_cm_id, address: *mut sockaddr) -> c_int;
-        fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int;
-    }
-    cm "RDMACM_1.2" {
-        fn rdma_establish(id: *mut rdma_cm_id) -> c_int;
-    }
-    // The versions of the providers' libraries are the default ones.
-    vendor "" {
-        fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int;
-        fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int;
-        fn mlx5dv_devx_obj_create(
-            context: *mut ibv_context, input: *const c_void, input_length: usize,
-            output: *mut c_void, output_length: usize,
-        ) -> *mut c_void;
-        fn mlx5dv_create_qp(
-            context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
-        ) -> *mut ibv_qp;
-        fn mlx5dv_create_cq(
-            context: *mut ibv_context, attributes: *mut ibv_cq_init_attr_ex, more: *mut c_void,
-        ) -> *mut ibv_cq_ex;
-        fn mlx5dv_reg_dmabuf_mr(
-            pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int,
-            more: c_int,
-        ) -> *mut ibv_mr;
-        fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void;
-        fn hnsdv_create_qp(
-            context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
-        ) -> *mut ibv_qp;
-        fn efadv_create_cq(
-            context: *mut ibv_context, attributes: *mut ibv_cq_init_attr_ex, more: *mut c_void,
-            length: u32,
-        ) -> *mut ibv_cq_ex;
-        fn efadv_create_qp_ex(
-            context: *mut ibv_context, attributes: *mut ibv_qp_init_attr_ex, more: *mut c_void,
-            length: u32,
-        ) -> *mut ibv_qp;
-        fn efadv_create_driver_qp(
-            pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr, kind: u32,
-        ) -> *mut ibv_qp;
-    }
-}
+functions!(callers);
 
-// Looks a function up that is called, not hooked.
-static TO_EX: Original = Original::new(c"ibv_qp_to_qp_ex", c"IBVERBS_1.6");
+// Looked up and called, not hooked.
+static TO_EX: Original = Original::new("ibv_qp_to_qp_ex\0", "@IBVERBS_1.6\0");
 
 /// The extended object of a queue pair, or NULL where it has none.
 pub unsafe fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut rdma_verbs_bindings::ibv_qp_ex {
-    let address = TO_EX.address();
+    // SAFETY: a queue pair of the program.
+    let address = TO_EX.address(|| unsafe { qp.context() });
     if address.is_null() {
         return ptr::null_mut();
     }
@@ -269,35 +341,4 @@ pub unsafe fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut rdma_verbs_bindings::ibv_
     // SAFETY: the function of that name and version has this type.
     let function: Function = unsafe { std::mem::transmute(address) };
     function(qp)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{TABLE, has_prefix};
-
-    #[test]
-    fn what_is_exported_is_what_is_hooked() {
-        let mut exported: Vec<&str> = include_str!("../preload.map")
-            .lines()
-            .filter_map(|line| line.trim().strip_suffix(';'))
-            .filter(|name| !name.contains(['*', '}']))
-            .collect();
-        let of_the_c_library = [
-            "dlsym",
-            "dlvsym",
-            "_exit",
-            "_Exit",
-            "close",
-            "close_range",
-            "closefrom",
-            "dup2",
-            "dup3",
-        ];
-        exported.retain(|name| !of_the_c_library.contains(name));
-        let mut hooked: Vec<&str> = TABLE.iter().map(|(original, _)| original.name()).collect();
-        exported.sort_unstable();
-        hooked.sort_unstable();
-        assert_eq!(exported, hooked);
-        assert!(hooked.iter().all(|name| has_prefix(name.as_bytes())));
-    }
 }

@@ -71,8 +71,7 @@ macro_rules! id_calls {
         fn $name:ident($id:ident $(, $argument:ident: $type:ty)*)
             [$($field:expr),*];
     )*) => {$(
-        #[cfg_attr(not(test), unsafe(no_mangle))]
-        pub unsafe extern "C" fn $name($id: *mut rdma_cm_id $(, $argument: $type)*) -> c_int {
+        pub unsafe fn $name($id: *mut rdma_cm_id $(, $argument: $type)*) -> c_int {
             let mut call = Call::begin();
             check_id(stringify!($name), $id);
             let result = call.inside(|| original::$name($id $(, $argument)*));
@@ -103,8 +102,7 @@ id_calls! {
         [("channel", Value::Pointer(channel as usize))];
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_create_id(
+pub unsafe fn rdma_create_id(
     channel: *mut rdma_event_channel,
     id: *mut *mut rdma_cm_id,
     context: *mut c_void,
@@ -117,8 +115,7 @@ pub unsafe extern "C" fn rdma_create_id(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+pub unsafe fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     let mut call = Call::begin();
     check_id("rdma_destroy_id", id);
     let result = call.inside(|| original::rdma_destroy_id(id));
@@ -129,8 +126,7 @@ pub unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_create_ep(
+pub unsafe fn rdma_create_ep(
     id: *mut *mut rdma_cm_id,
     info: *mut rdma_addrinfo,
     pd: *mut ibv_pd,
@@ -142,8 +138,7 @@ pub unsafe extern "C" fn rdma_create_ep(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
+pub unsafe fn rdma_destroy_ep(id: *mut rdma_cm_id) {
     let mut call = Call::begin();
     check_id("rdma_destroy_ep", id);
     call.inside(|| original::rdma_destroy_ep(id));
@@ -151,27 +146,21 @@ pub unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
     returned(&call, "rdma_destroy_ep", &[id_field(id)]);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+pub unsafe fn rdma_destroy_qp(id: *mut rdma_cm_id) {
     let mut call = Call::begin();
     check_id("rdma_destroy_qp", id);
     call.inside(|| original::rdma_destroy_qp(id));
     returned(&call, "rdma_destroy_qp", &[id_field(id)]);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+pub unsafe fn rdma_destroy_srq(id: *mut rdma_cm_id) {
     let mut call = Call::begin();
     check_id("rdma_destroy_srq", id);
     call.inside(|| original::rdma_destroy_srq(id));
     returned(&call, "rdma_destroy_srq", &[id_field(id)]);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_get_request(
-    listen: *mut rdma_cm_id,
-    id: *mut *mut rdma_cm_id,
-) -> c_int {
+pub unsafe fn rdma_get_request(listen: *mut rdma_cm_id, id: *mut *mut rdma_cm_id) -> c_int {
     let mut call = Call::begin();
     check_id("rdma_get_request", listen);
     let result = call.inside(|| original::rdma_get_request(listen, id));
@@ -181,8 +170,7 @@ pub unsafe extern "C" fn rdma_get_request(
 }
 
 /// A thread may be cancelled in this call: nothing is held.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_get_cm_event(
+pub unsafe fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
@@ -214,8 +202,7 @@ pub unsafe extern "C" fn rdma_get_cm_event(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+pub unsafe fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
     let mut call = Call::begin();
     let name = event
         .as_ref()

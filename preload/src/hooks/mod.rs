@@ -2,12 +2,14 @@
 //! The hooks: functions that stand in for those of libibverbs, librdmacm and the
 //! provider, call them, and tell trace, stat or check what happened.
 
-pub mod cm;
+mod cm;
 mod data;
+mod dlsym;
 mod extended;
 mod slots;
-pub mod vendor;
-pub mod verbs;
+mod table;
+mod vendor;
+mod verbs;
 
 use rdma_verbs_settings::Mode;
 

@@ -38,8 +38,7 @@ fn handed_out(result: c_int, kind: u64, said: &AtomicBool, text: &str) {
     });
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
+pub unsafe fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
     static SAID: AtomicBool = AtomicBool::new(false);
     let result = original::mlx5dv_init_obj(object, kind);
     let text = "the program uses mlx5 direct access (mlx5dv_init_obj): the data path of those queues is not visible";
@@ -47,8 +46,7 @@ pub unsafe extern "C" fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_in
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
+pub unsafe fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
     static SAID: AtomicBool = AtomicBool::new(false);
     let result = original::mlx4dv_init_obj(object, kind);
     let text = "the program uses mlx4 direct access (mlx4dv_init_obj): the data path of those queues is not visible";
@@ -57,8 +55,7 @@ pub unsafe extern "C" fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_in
 }
 
 /// Objects that are made by commands of the device.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_devx_obj_create(
+pub unsafe fn mlx5dv_devx_obj_create(
     context: *mut ibv_context,
     input: *const c_void,
     input_length: usize,
@@ -86,8 +83,7 @@ fn own_keys(said: &AtomicBool, text: &str) {
     say_once(said, text);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_create_qp(
+pub unsafe fn mlx5dv_create_qp(
     context: *mut ibv_context,
     attributes: *mut ibv_qp_init_attr_ex,
     more: *mut c_void,
@@ -98,8 +94,7 @@ pub unsafe extern "C" fn mlx5dv_create_qp(
     qp
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn hnsdv_create_qp(
+pub unsafe fn hnsdv_create_qp(
     context: *mut ibv_context,
     attributes: *mut ibv_qp_init_attr_ex,
     more: *mut c_void,
@@ -110,8 +105,7 @@ pub unsafe extern "C" fn hnsdv_create_qp(
     qp
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_create_cq(
+pub unsafe fn mlx5dv_create_cq(
     context: *mut ibv_context,
     attributes: *mut ibv_cq_init_attr_ex,
     more: *mut c_void,
@@ -122,8 +116,7 @@ pub unsafe extern "C" fn mlx5dv_create_cq(
     cq
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn efadv_create_cq(
+pub unsafe fn efadv_create_cq(
     context: *mut ibv_context,
     attributes: *mut ibv_cq_init_attr_ex,
     more: *mut c_void,
@@ -135,8 +128,7 @@ pub unsafe extern "C" fn efadv_create_cq(
     cq
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_reg_dmabuf_mr(
+pub unsafe fn mlx5dv_reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
     length: usize,
@@ -157,8 +149,7 @@ pub unsafe extern "C" fn mlx5dv_reg_dmabuf_mr(
 }
 
 /// A key that a program makes for itself, by work requests that are not seen.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void {
+pub unsafe fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void {
     static SAID: AtomicBool = AtomicBool::new(false);
     let key = original::mlx5dv_create_mkey(attributes);
     after(|_| {
@@ -172,8 +163,7 @@ pub unsafe extern "C" fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_v
     key
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn efadv_create_qp_ex(
+pub unsafe fn efadv_create_qp_ex(
     context: *mut ibv_context,
     attributes: *mut ibv_qp_init_attr_ex,
     more: *mut c_void,
@@ -185,8 +175,7 @@ pub unsafe extern "C" fn efadv_create_qp_ex(
     qp
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn efadv_create_driver_qp(
+pub unsafe fn efadv_create_driver_qp(
     pd: *mut ibv_pd,
     attributes: *mut ibv_qp_init_attr,
     kind: u32,

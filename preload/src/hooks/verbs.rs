@@ -15,6 +15,7 @@ use rdma_verbs_settings::Mode;
 use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
+use crate::functions::RegionAttributes;
 use crate::model::{
     CompletionQueue, Limits, Name, Pair, Region, SharedQueue, User, devices, is_iwarp, model,
 };
@@ -25,18 +26,6 @@ use crate::settings;
 use crate::stat;
 use crate::thread::{self, Busy};
 use crate::trace::{Outcome, Value};
-
-/// `struct ibv_mr_init_attr`, newer than the headers that the bindings are made from.
-#[repr(C)]
-pub struct RegionAttributes {
-    length: usize,
-    access: c_int,
-    mask: u64,
-    iova: u64,
-    addr: *mut c_void,
-    fd: c_int,
-    fd_offset: u64,
-}
 
 /// `IBV_REG_MR_MASK_IOVA` and `IBV_REG_MR_MASK_ADDR`.
 const HAS_IOVA: u64 = 1;
@@ -81,8 +70,7 @@ unsafe fn name_of(context: *mut ibv_context) -> Name {
         .map_or_else(Name::default, |context| context.name)
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+pub unsafe fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let call = Call::begin();
     before(|| check_object("ibv_open_device", "device", device as usize));
     let context = original::ibv_open_device(device);
@@ -100,18 +88,13 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 
 /// What providers' own functions that open a device come to, and `ibv_open_device`,
 /// too: traced there.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn verbs_open_device(
-    device: *mut ibv_device,
-    private: *mut c_void,
-) -> *mut ibv_context {
+pub unsafe fn verbs_open_device(device: *mut ibv_device, private: *mut c_void) -> *mut ibv_context {
     let context = original::verbs_open_device(device, private);
     after(|_| opened(context, true));
     context
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_import_device(fd: c_int) -> *mut ibv_context {
+pub unsafe fn ibv_import_device(fd: c_int) -> *mut ibv_context {
     let call = Call::begin();
     let context = original::ibv_import_device(fd);
     after(|errno| {
@@ -125,8 +108,7 @@ pub unsafe extern "C" fn ibv_import_device(fd: c_int) -> *mut ibv_context {
     context
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+pub unsafe fn ibv_close_device(context: *mut ibv_context) -> c_int {
     let call = Call::begin();
     before(|| {
         check_object("ibv_close_device", "context", context as usize);
@@ -160,8 +142,7 @@ fn died(object: usize, kind: &'static str, result: c_int) {
     }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+pub unsafe fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     let call = Call::begin();
     before(|| check_object("ibv_alloc_pd", "context", context as usize));
     let pd = original::ibv_alloc_pd(context);
@@ -176,8 +157,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
     pd
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub unsafe fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_dealloc_pd", "protection domain", pd as usize));
     let result = original::ibv_dealloc_pd(pd);
@@ -288,8 +268,7 @@ impl Registration {
     }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_reg_mr(
+pub unsafe fn ibv_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
@@ -306,8 +285,7 @@ pub unsafe extern "C" fn ibv_reg_mr(
     .make(|| original::ibv_reg_mr(pd, addr, length, access))
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_reg_mr_iova(
+pub unsafe fn ibv_reg_mr_iova(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
@@ -326,8 +304,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
 }
 
 /// `ibv_reg_mr` of the header comes here where its access is no constant.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_reg_mr_iova2(
+pub unsafe fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
@@ -350,8 +327,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     .make(|| original::ibv_reg_mr_iova2(pd, addr, length, iova, access))
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
+pub unsafe fn ibv_reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
     length: usize,
@@ -370,11 +346,7 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     .make(|| original::ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access))
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_reg_mr_ex(
-    pd: *mut ibv_pd,
-    attributes: *mut RegionAttributes,
-) -> *mut ibv_mr {
+pub unsafe fn ibv_reg_mr_ex(pd: *mut ibv_pd, attributes: *mut RegionAttributes) -> *mut ibv_mr {
     let register = || original::ibv_reg_mr_ex(pd, attributes);
     let Some(asked) = attributes.as_ref() else {
         return register();
@@ -399,8 +371,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     .make(register)
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
+pub unsafe fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     let call = Call::begin();
     let pd = original::ibv_import_pd(context, handle);
     after(|errno| {
@@ -414,8 +385,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, handle: u32) -
     pd
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
+pub unsafe fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
     let call = Call::begin();
     let mr = original::ibv_import_mr(pd, handle);
     after(|errno| {
@@ -430,8 +400,7 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv
     mr
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
+pub unsafe fn ibv_unimport_mr(mr: *mut ibv_mr) {
     before(|| {
         if let Some(region) = (!mr.is_null()).then(|| model().region_of(mr)).flatten() {
             model().remove_region(&region, stack());
@@ -443,8 +412,7 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     original::ibv_unimport_mr(mr);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_rereg_mr(
+pub unsafe fn ibv_rereg_mr(
     mr: *mut ibv_mr,
     flags: c_int,
     pd: *mut ibv_pd,
@@ -497,8 +465,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+pub unsafe fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     let call = Call::begin();
     let mut known = None;
     before(|| {
@@ -548,10 +515,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 
 // --- completion queues ---------------------------------------------------------------------
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_comp_channel(
-    context: *mut ibv_context,
-) -> *mut ibv_comp_channel {
+pub unsafe fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     let call = Call::begin();
     before(|| check_object("ibv_create_comp_channel", "context", context as usize));
     let channel = original::ibv_create_comp_channel(context);
@@ -566,8 +530,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     channel
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+pub unsafe fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     let call = Call::begin();
     before(|| {
         check_object(
@@ -588,8 +551,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_cq(
+pub unsafe fn ibv_create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     cq_context: *mut c_void,
@@ -620,8 +582,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     cq
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+pub unsafe fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_resize_cq", "completion queue", cq as usize));
     let result = original::ibv_resize_cq(cq, cqe);
@@ -638,8 +599,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+pub unsafe fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     let call = Call::begin();
     before(|| {
         check_object("ibv_destroy_cq", "completion queue", cq as usize);
@@ -669,8 +629,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 
 /// A thread may be cancelled in this call: nothing is held that would have to be
 /// released.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_get_cq_event(
+pub unsafe fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     context: *mut *mut c_void,
@@ -717,8 +676,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
+pub unsafe fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     let call = Call::begin();
     before(|| {
         check_object("ibv_ack_cq_events", "completion queue", cq as usize);
@@ -746,11 +704,7 @@ pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
 
 // --- shared receive queues -----------------------------------------------------------------
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_srq(
-    pd: *mut ibv_pd,
-    attributes: *mut ibv_srq_init_attr,
-) -> *mut ibv_srq {
+pub unsafe fn ibv_create_srq(pd: *mut ibv_pd, attributes: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     let call = Call::begin();
     before(|| check_object("ibv_create_srq", "protection domain", pd as usize));
     let srq = original::ibv_create_srq(pd, attributes);
@@ -776,8 +730,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     srq
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub unsafe fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_destroy_srq", "shared receive queue", srq as usize));
     let result = original::ibv_destroy_srq(srq);
@@ -827,11 +780,7 @@ pub fn pair_fields(qp: &ibv_qp, limits: Option<Limits>) -> [Field; 3] {
     ]
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_qp(
-    pd: *mut ibv_pd,
-    attributes: *mut ibv_qp_init_attr,
-) -> *mut ibv_qp {
+pub unsafe fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     let call = Call::begin();
     before(|| check_object("ibv_create_qp", "protection domain", pd as usize));
     let qp = original::ibv_create_qp(pd, attributes);
@@ -868,12 +817,7 @@ pub unsafe extern "C" fn ibv_create_qp(
     qp
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_modify_qp(
-    qp: *mut ibv_qp,
-    attributes: *mut ibv_qp_attr,
-    mask: c_int,
-) -> c_int {
+pub unsafe fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_modify_qp", "queue pair", qp as usize));
     let result = original::ibv_modify_qp(qp, attributes, mask);
@@ -904,8 +848,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     result
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub unsafe fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     let call = Call::begin();
     let mut known = None;
     let mut number = 0;
@@ -940,8 +883,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
 
 // --- the rest ------------------------------------------------------------------------------
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah {
+pub unsafe fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah {
     let call = Call::begin();
     before(|| check_object("ibv_create_ah", "protection domain", pd as usize));
     let ah = original::ibv_create_ah(pd, attributes);
@@ -957,8 +899,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void)
 }
 
 /// Whether it calls the one above depends on how libibverbs was built.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_create_ah_from_wc(
+pub unsafe fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
     wc: *mut c_void,
     grh: *mut c_void,
@@ -969,8 +910,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     ah
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+pub unsafe fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_destroy_ah", "address handle", ah as usize));
     let result = original::ibv_destroy_ah(ah);
@@ -986,11 +926,7 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
 }
 
 /// As [`ibv_get_cq_event`]: nothing is held.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn ibv_get_async_event(
-    context: *mut ibv_context,
-    event: *mut ibv_async_event,
-) -> c_int {
+pub unsafe fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int {
     let call = Call::begin();
     before(|| check_object("ibv_get_async_event", "context", context as usize));
     let result = original::ibv_get_async_event(context, event);

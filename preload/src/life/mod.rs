@@ -14,7 +14,7 @@ use rdma_verbs_settings::{Format, Mode, variable};
 use crate::errno::Errno;
 use crate::model::devices;
 use crate::output::{self, say};
-use crate::{check, clock, model, own_stack, settings, stat, thread, trace};
+use crate::{check, clock, elf, model, own_stack, settings, stat, thread, trace};
 
 unsafe extern "C" {
     fn __cxa_atexit(
@@ -29,6 +29,10 @@ unsafe extern "C" {
 extern "C" fn start() {
     let errno = Errno::now();
     thread::note_process();
+    // SAFETY: the functions may be called whenever they are.
+    unsafe {
+        libc::pthread_atfork(Some(elf::before_fork), Some(elf::after_fork), Some(forked));
+    }
     clock::start();
     if let Some(mode) = settings::variable_of(variable::MODE) {
         start_mode(&mode);
@@ -67,9 +71,8 @@ fn start_mode(mode_name: &str) {
         }
         Mode::Check => signals::on_fatal_signals(),
     }
-    // SAFETY: both functions may be called whenever they are.
+    // SAFETY: the functions may be called whenever they are.
     unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
         // Of no library, so that it is called last: destructors of libraries may well
         // deregister and destroy.
         __cxa_atexit(end::end, ptr::null_mut(), ptr::null_mut());
@@ -82,6 +85,7 @@ fn start_mode(mode_name: &str) {
 /// The child of a fork is a process of its own, with objects of its own.
 extern "C" fn forked() {
     thread::note_process();
+    elf::forget();
     let was_in_use = own_stack::forget();
     thread::forget();
     devices::forget();

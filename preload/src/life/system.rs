@@ -5,8 +5,8 @@
 use std::ffi::{c_int, c_uint};
 
 use super::end;
-use crate::dynamic::Original;
 use crate::errno::Errno;
+use crate::loader::Behind;
 use crate::{output, thread};
 
 // --- the end -------------------------------------------------------------------------------
@@ -24,11 +24,11 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
 
 // --- descriptors ---------------------------------------------------------------------------
 
-static CLOSE: Original = Original::new(c"close", c"");
-static CLOSE_RANGE: Original = Original::new(c"close_range", c"");
-static CLOSEFROM: Original = Original::new(c"closefrom", c"");
-static DUP2: Original = Original::new(c"dup2", c"");
-static DUP3: Original = Original::new(c"dup3", c"");
+static CLOSE: Behind = Behind::new(c"close");
+static CLOSE_RANGE: Behind = Behind::new(c"close_range");
+static CLOSEFROM: Behind = Behind::new(c"closefrom");
+static DUP2: Behind = Behind::new(c"dup2");
+static DUP3: Behind = Behind::new(c"dup3");
 
 /// Looks them up, which a signal handler or the child of a fork must not do.
 pub fn find_originals() {
