@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a call failed, and how C is told: errno, the return value, a line in the log.
+#![allow(clippy::inline_always)]
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt::{self, Write};
 use core::ptr;
 
 use libc::{EAGAIN, EBUSY, EINTR, EINVAL, EIO, EOPNOTSUPP, ETIMEDOUT};
 use rdma_verbs_bindings::{ibv_mr, ibv_wc_status};
 
-use crate::ext::status;
-use crate::logger::{self, Number};
-
-/// A text of the library, in one word: a `&str` takes two.
-#[derive(Clone, Copy)]
-pub struct Name(*const c_char);
-
-impl Name {
-    pub const fn new(text: &'static CStr) -> Self {
-        Self(text.as_ptr())
-    }
-
-    pub const fn as_ptr(self) -> *const c_char {
-        self.0
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: it was made of a C string, which is never freed.
-        logger::write_ascii(f, unsafe { CStr::from_ptr(self.0) })
-    }
-}
+use crate::logger::{self, Name, Number};
+use crate::status;
 
 /// Why a call failed.
 ///
@@ -58,11 +38,10 @@ pub enum Failure {
     TimedOut,
     /// The provider does not implement the operation.
     NoOperation(Name),
-    /// An operation of the provider returned what is not 0. The verbs specify a positive
-    /// errno value; providers also return it negated, or return -1 and set errno, which is
-    /// still as they left it.
+    /// An operation of the provider returned an errno value, which the verbs specify to be
+    /// positive; providers also return it negated.
     Refused { operation: Name, returned: c_int },
-    /// An operation of the provider returned -1, a while ago, and errno was this.
+    /// An operation of the provider returned -1 and set errno, if to anything.
     MinusOne { operation: Name, errno: c_int },
     /// The provider failed to poll, for a reason that is not an errno value.
     PollError,
@@ -74,18 +53,19 @@ pub enum Failure {
 
 // What makes a failure is called, not inline: the path of success stays short.
 impl Failure {
-    /// The same failure, which no longer leans on errno: for those who go on before they
-    /// report it.
-    pub fn kept(self) -> Self {
-        match self {
-            Self::Refused {
-                operation,
-                returned: -1,
-            } => Self::MinusOne {
+    /// An operation of the provider returned what is not 0. Inline, so that no register has
+    /// to be saved for it on the path of success.
+    #[inline(always)]
+    pub fn refused(operation: Name, returned: c_int) -> Self {
+        if returned == -1 {
+            return Self::MinusOne {
                 operation,
                 errno: get(),
-            },
-            other => other,
+            };
+        }
+        Self::Refused {
+            operation,
+            returned,
         }
     }
 
@@ -100,10 +80,7 @@ impl Failure {
         if returned == POLL_ERROR {
             return Self::PollError;
         }
-        Self::Refused {
-            operation: POLL,
-            returned,
-        }
+        Self::refused(POLL, returned)
     }
 
     /// A function failed and set errno.
@@ -138,7 +115,6 @@ impl Failure {
             Self::Completed(status) => status::errno(status),
             Self::TimedOut => ETIMEDOUT,
             Self::NoOperation(_) => EOPNOTSUPP,
-            Self::Refused { returned: -1, .. } => known(get()),
             Self::Refused { returned, .. } => returned.wrapping_abs(),
             Self::PollError => EIO,
             Self::MinusOne { errno, .. } => known(errno),
@@ -255,10 +231,7 @@ pub fn not_null<T>(pointer: *mut T, name: &'static CStr) -> Result<*mut T, Failu
 /// The result of an operation that returns 0 when it succeeds.
 pub fn accepted(operation: &'static CStr, returned: c_int) -> Result<c_int, Failure> {
     if returned != 0 {
-        return Err(Failure::Refused {
-            operation: Name::new(operation),
-            returned,
-        });
+        return Err(Failure::refused(Name::new(operation), returned));
     }
     Ok(returned)
 }

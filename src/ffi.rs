@@ -11,9 +11,9 @@ use core::mem::MaybeUninit;
 
 use rdma_verbs_bindings::{ibv_ah, ibv_mr, ibv_sge, ibv_wc, rdma_cm_id};
 
-use crate::completion::{self, Side};
+use crate::completion::Side;
 use crate::errno::Returned;
-use crate::{memory, post};
+use crate::{get_comp, memory, post};
 
 /// Registers `length` bytes at `addr` as a memory region for sends and receives.
 ///
@@ -479,7 +479,7 @@ pub unsafe extern "C" fn rdma_post_ud_send(
 pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
     Returned::from_result(c"rdma_get_send_comp", unsafe {
-        completion::next(Side::Send, id, wc)
+        get_comp::next(Side::Send, id, wc)
     })
 }
 
@@ -506,6 +506,6 @@ pub unsafe extern "C" fn rdma_get_send_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc
 pub unsafe extern "C" fn rdma_get_recv_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int {
     // SAFETY: as the caller promises.
     Returned::from_result(c"rdma_get_recv_comp", unsafe {
-        completion::next(Side::Recv, id, wc)
+        get_comp::next(Side::Recv, id, wc)
     })
 }

@@ -31,9 +31,11 @@ mod completion;
 mod errno;
 pub mod ext;
 pub mod ffi;
+mod get_comp;
 mod logger;
 mod memory;
 mod post;
+mod status;
 
 /// Nothing panics on purpose; should anything do so all the same, it must not unwind
 /// into C.

@@ -182,8 +182,29 @@ impl fmt::Display for ErrnoText {
     }
 }
 
+/// A text of the library, in one word: a `&str` takes two.
+#[derive(Clone, Copy)]
+pub struct Name(*const c_char);
+
+impl Name {
+    pub const fn new(text: &'static CStr) -> Self {
+        Self(text.as_ptr())
+    }
+
+    pub const fn as_ptr(self) -> *const c_char {
+        self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: it was made of a C string, which is never freed.
+        write_ascii(f, unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
 /// Writes a C string.
-pub fn write_ascii(f: &mut fmt::Formatter<'_>, text: &CStr) -> fmt::Result {
+fn write_ascii(f: &mut fmt::Formatter<'_>, text: &CStr) -> fmt::Result {
     for byte in text.to_bytes() {
         let character = if byte.is_ascii() {
             char::from(*byte)

@@ -11,7 +11,8 @@ use rdma_verbs_bindings::{
     IBV_ACCESS_REMOTE_WRITE, ibv_dereg_mr, ibv_mr, ibv_reg_mr, ibv_reg_mr_iova2, rdma_cm_id,
 };
 
-use crate::errno::{Failure, Name, accepted, not_null};
+use crate::errno::{Failure, accepted, not_null};
+use crate::logger::Name;
 
 /// For sends and receives.
 pub const MESSAGES: c_int = IBV_ACCESS_LOCAL_WRITE as c_int;

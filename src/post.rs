@@ -21,7 +21,8 @@ use rdma_verbs_bindings::{
     ibv_send_wr, ibv_sge, ibv_wr_opcode, rdma_cm_id,
 };
 
-use crate::errno::{Failure, Name, Outside, accepted, not_null};
+use crate::errno::{Failure, Outside, accepted, not_null};
+use crate::logger::Name;
 
 /// Posts one receive, to the shared receive queue of `id` where it has one.
 ///
@@ -31,15 +32,15 @@ use crate::errno::{Failure, Name, Outside, accepted, not_null};
 pub unsafe fn recvv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
-    elements: *mut ibv_sge,
-    count: c_int,
+    sgl: *mut ibv_sge,
+    nsge: c_int,
 ) -> Result<c_int, Failure> {
     not_null(id, c"id")?;
     let mut request = ibv_recv_wr {
         wr_id: context as u64,
         next: ptr::null_mut(),
-        sg_list: elements,
-        num_sge: count,
+        sg_list: sgl,
+        num_sge: nsge,
     };
     let mut bad = MaybeUninit::uninit();
     // SAFETY: as the caller promises; the request is valid.
@@ -123,11 +124,11 @@ pub unsafe fn recv_element(
 pub unsafe fn sendv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
-    elements: *mut ibv_sge,
-    count: c_int,
+    sgl: *mut ibv_sge,
+    nsge: c_int,
     flags: c_int,
 ) -> Result<c_int, Failure> {
-    let mut request = request(IBV_WR_SEND, context, elements, count, flags);
+    let mut request = request(IBV_WR_SEND, context, sgl, nsge, flags);
     // SAFETY: as the caller promises.
     unsafe { post(id, &raw mut request) }
 }
@@ -140,13 +141,13 @@ pub unsafe fn sendv(
 pub unsafe fn readv(
     id: *mut rdma_cm_id,
     context: *mut c_void,
-    elements: *mut ibv_sge,
-    count: c_int,
+    sgl: *mut ibv_sge,
+    nsge: c_int,
     flags: c_int,
     remote_addr: u64,
     rkey: u32,
 ) -> Result<c_int, Failure> {
-    let mut request = request(IBV_WR_RDMA_READ, context, elements, count, flags);
+    let mut request = request(IBV_WR_RDMA_READ, context, sgl, nsge, flags);
     request.wr.rdma.remote_addr = remote_addr;
     request.wr.rdma.rkey = rkey;
     // SAFETY: as the caller promises.
@@ -161,13 +162,13 @@ pub unsafe fn readv(
 pub unsafe fn writev(
     id: *mut rdma_cm_id,
     context: *mut c_void,
-    elements: *mut ibv_sge,
-    count: c_int,
+    sgl: *mut ibv_sge,
+    nsge: c_int,
     flags: c_int,
     remote_addr: u64,
     rkey: u32,
 ) -> Result<c_int, Failure> {
-    let mut request = request(IBV_WR_RDMA_WRITE, context, elements, count, flags);
+    let mut request = request(IBV_WR_RDMA_WRITE, context, sgl, nsge, flags);
     request.wr.rdma.remote_addr = remote_addr;
     request.wr.rdma.rkey = rkey;
     // SAFETY: as the caller promises.
@@ -265,8 +266,8 @@ pub unsafe fn ud_send(
 pub fn request(
     opcode: ibv_wr_opcode,
     context: *mut c_void,
-    elements: *mut ibv_sge,
-    count: c_int,
+    sgl: *mut ibv_sge,
+    nsge: c_int,
     flags: c_int,
 ) -> ibv_send_wr {
     // In the order of the fields, so that what is named is not zeroed first.
@@ -278,8 +279,8 @@ pub fn request(
     unsafe {
         (&raw mut (*to).wr_id).write(context as u64);
         (&raw mut (*to).next).write(ptr::null_mut());
-        (&raw mut (*to).sg_list).write(elements);
-        (&raw mut (*to).num_sge).write(count);
+        (&raw mut (*to).sg_list).write(sgl);
+        (&raw mut (*to).num_sge).write(nsge);
         (&raw mut (*to).opcode).write(opcode);
         (&raw mut (*to).send_flags).write(flags as c_uint);
         (&raw mut (*to).__bindgen_anon_1.imm_data).write(0);

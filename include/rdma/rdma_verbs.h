@@ -472,6 +472,6 @@ int rdma_get_recv_comp(struct rdma_cm_id *id,
 
 #ifdef __cplusplus
 }  // extern "C"
-#endif  // __cplusplus
+#endif
 
 #endif  /* RDMA_VERBS_H */

@@ -653,6 +653,6 @@ int rdmax_drain(struct rdma_cm_id *id,
 
 #ifdef __cplusplus
 }  // extern "C"
-#endif  // __cplusplus
+#endif
 
 #endif  /* RDMA_VERBS_EXT_H */

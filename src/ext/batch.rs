@@ -1,21 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Posting of many requests by one call of the provider.
+// The C names; the documentation is for the C reader, too.
+#![allow(non_camel_case_types, clippy::doc_markdown)]
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 
 use rdma_verbs_bindings::{
-    IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND, ibv_recv_wr, ibv_send_wr, ibv_sge, rdma_cm_id,
+    IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_SEND, ibv_mr, ibv_recv_wr, ibv_send_wr, ibv_sge,
+    rdma_cm_id,
 };
 
-use super::ffi::{rdmax_rdma, rdmax_recv, rdmax_send};
 use crate::errno::{Failure, Outside, not_null};
 use crate::post::{element, lkey, lkey_or_none, recv_element, request, submit, submit_recv};
 
 /// How many requests one call of the provider gets. They are built on the stack, where
 /// each takes 144 bytes.
 const AT_ONCE: usize = 64;
+
+/// One RDMA read or write, for `rdmax_post_reads` and `rdmax_post_writes`.
+///
+/// The fields are the arguments of `rdma_post_read` and `rdma_post_write`.
+#[repr(C)]
+pub struct rdmax_rdma {
+    /// Becomes the `wr_id` of the completion.
+    pub context: *mut c_void,
+    /// The local buffer.
+    pub addr: *mut c_void,
+    /// Its length in bytes.
+    pub length: usize,
+    /// The region it lies in.
+    pub mr: *mut ibv_mr,
+    /// The memory of the peer, in host byte order.
+    pub remote_addr: u64,
+    /// The key of the peer's region, in host byte order.
+    pub rkey: u32,
+    /// A set of `enum ibv_send_flags`.
+    pub flags: c_int,
+}
+
+/// One send, for `rdmax_post_sends`.
+///
+/// The fields are the arguments of `rdma_post_send`.
+#[repr(C)]
+pub struct rdmax_send {
+    /// Becomes the `wr_id` of the completion.
+    pub context: *mut c_void,
+    /// The buffer.
+    pub addr: *mut c_void,
+    /// Its length in bytes.
+    pub length: usize,
+    /// The region it lies in.
+    pub mr: *mut ibv_mr,
+    /// A set of `enum ibv_send_flags`.
+    pub flags: c_int,
+}
+
+/// One receive, for `rdmax_post_recvs`.
+///
+/// The fields are the arguments of `rdma_post_recv`.
+#[repr(C)]
+pub struct rdmax_recv {
+    /// Becomes the `wr_id` of the completion.
+    pub context: *mut c_void,
+    /// The buffer.
+    pub addr: *mut c_void,
+    /// Its length in bytes.
+    pub length: usize,
+    /// The region it lies in.
+    pub mr: *mut ibv_mr,
+}
 
 /// What a program asks for: an array, which may be NULL.
 #[derive(Clone, Copy)]

@@ -13,27 +13,27 @@ const NS_PER_MS: i64 = 1_000_000;
 /// that need not wait does not look at the clock.
 #[derive(Clone, Copy)]
 pub struct Deadline {
-    milliseconds: c_int,
+    timeout_ms: c_int,
     /// On the monotonic clock, in nanoseconds.
     end: Option<i64>,
 }
 
 impl Deadline {
     /// So many milliseconds; less than 0 is for ever, as for `poll(2)`.
-    pub fn after(milliseconds: c_int) -> Self {
+    pub fn after(timeout_ms: c_int) -> Self {
         Self {
-            milliseconds,
+            timeout_ms,
             end: None,
         }
     }
 
     /// The nanoseconds that remain; none where the wait has no end.
     fn nanoseconds(&mut self) -> Option<i64> {
-        if self.milliseconds < 0 {
+        if self.timeout_ms < 0 {
             return None;
         }
         let now = now();
-        let length = i64::from(self.milliseconds).wrapping_mul(NS_PER_MS);
+        let length = i64::from(self.timeout_ms).wrapping_mul(NS_PER_MS);
         let end = *self.end.get_or_insert(now.wrapping_add(length));
         Some(end.wrapping_sub(now).max(0))
     }
@@ -58,7 +58,7 @@ impl Deadline {
 
     /// No time remains from now on; whether there was none from the start.
     pub fn expire(&mut self) -> bool {
-        mem::replace(self, Self::after(0)).milliseconds == 0
+        mem::replace(self, Self::after(0)).timeout_ms == 0
     }
 
     pub fn has_passed(&mut self) -> bool {
@@ -94,15 +94,15 @@ fn duration(nanoseconds: i64) -> timespec {
 mod tests {
     use super::*;
 
-    fn remaining(milliseconds: c_int) -> Option<i64> {
-        Deadline::after(milliseconds).nanoseconds()
+    fn remaining(timeout_ms: c_int) -> Option<i64> {
+        Deadline::after(timeout_ms).nanoseconds()
     }
 
     #[test]
     fn less_than_0_is_for_ever() {
-        for milliseconds in [-1, c_int::MIN] {
-            assert_eq!(remaining(milliseconds), None);
-            assert!(!Deadline::after(milliseconds).has_passed());
+        for timeout_ms in [-1, c_int::MIN] {
+            assert_eq!(remaining(timeout_ms), None);
+            assert!(!Deadline::after(timeout_ms).has_passed());
         }
     }
 
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn what_has_expired_has_passed() {
-        for milliseconds in [60_000, c_int::MAX] {
-            let mut deadline = Deadline::after(milliseconds);
+        for timeout_ms in [60_000, c_int::MAX] {
+            let mut deadline = Deadline::after(timeout_ms);
             deadline.start();
             assert!(!deadline.has_passed());
             assert!(!deadline.expire());

@@ -26,7 +26,7 @@ use crate::post::recvv;
 ///
 /// # Safety
 /// `id` is NULL or points to an `rdma_cm_id`.
-pub unsafe fn drain(id: *mut rdma_cm_id, milliseconds: c_int) -> Result<c_int, Failure> {
+pub unsafe fn drain(id: *mut rdma_cm_id, timeout_ms: c_int) -> Result<c_int, Failure> {
     not_null(id, c"id")?;
     // SAFETY: a valid id has a valid queue pair or none, and that one has valid queues.
     unsafe {
@@ -45,7 +45,7 @@ pub unsafe fn drain(id: *mut rdma_cm_id, milliseconds: c_int) -> Result<c_int, F
             // Receives of a shared queue are not the queue pair's.
             recv: Marker::new((*qp).recv_cq, capacity.max_recv_wr != 0 && !shared)?,
         };
-        undisturbed(|| drain.run(&mut Deadline::after(milliseconds)))
+        undisturbed(|| drain.run(&mut Deadline::after(timeout_ms)))
     }
 }
 

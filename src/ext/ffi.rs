@@ -5,73 +5,19 @@
 //! file. The manual pages have the details.
 // The signatures are in the style of librdmacm's, and names in C comments have no backticks.
 #![allow(clippy::too_many_arguments, clippy::doc_markdown)]
-#![allow(non_camel_case_types)]
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 
 use rdma_verbs_bindings::{__be32, ibv_mr, ibv_wc, rdma_cm_id};
 
-use super::batch::Entries;
+use super::batch::{Entries, rdmax_rdma, rdmax_recv, rdmax_send};
 use super::operation::Atomic;
 use super::transfer::{Buffers, Direction};
-use super::{batch, drain, limits, operation, status, transfer, waiting};
+use super::{batch, drain, limits, operation, transfer, waiting};
 use crate::completion::Side;
 use crate::errno::Returned;
-use crate::memory;
-
-/// One RDMA read or write, for `rdmax_post_reads` and `rdmax_post_writes`.
-///
-/// The fields are the arguments of `rdma_post_read` and `rdma_post_write`.
-#[repr(C)]
-pub struct rdmax_rdma {
-    /// Becomes the `wr_id` of the completion.
-    pub context: *mut c_void,
-    /// The local buffer.
-    pub addr: *mut c_void,
-    /// Its length in bytes.
-    pub length: usize,
-    /// The region it lies in.
-    pub mr: *mut ibv_mr,
-    /// The memory of the peer, in host byte order.
-    pub remote_addr: u64,
-    /// The key of the peer's region, in host byte order.
-    pub rkey: u32,
-    /// A set of `enum ibv_send_flags`.
-    pub flags: c_int,
-}
-
-/// One send, for `rdmax_post_sends`.
-///
-/// The fields are the arguments of `rdma_post_send`.
-#[repr(C)]
-pub struct rdmax_send {
-    /// Becomes the `wr_id` of the completion.
-    pub context: *mut c_void,
-    /// The buffer.
-    pub addr: *mut c_void,
-    /// Its length in bytes.
-    pub length: usize,
-    /// The region it lies in.
-    pub mr: *mut ibv_mr,
-    /// A set of `enum ibv_send_flags`.
-    pub flags: c_int,
-}
-
-/// One receive, for `rdmax_post_recvs`.
-///
-/// The fields are the arguments of `rdma_post_recv`.
-#[repr(C)]
-pub struct rdmax_recv {
-    /// Becomes the `wr_id` of the completion.
-    pub context: *mut c_void,
-    /// The buffer.
-    pub addr: *mut c_void,
-    /// Its length in bytes.
-    pub length: usize,
-    /// The region it lies in.
-    pub mr: *mut ibv_mr,
-}
+use crate::{memory, status};
 
 /// Takes one completion of the send queue of `id`, waiting for it up to `timeout_ms`.
 ///

@@ -9,7 +9,8 @@ use rdma_verbs_bindings::{
     rdma_cm_id, verbs_context,
 };
 
-use crate::errno::{Failure, Name, accepted, not_null};
+use crate::errno::{Failure, accepted, not_null};
+use crate::logger::Name;
 
 /// How many bytes a request may carry inline.
 ///

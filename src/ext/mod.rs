@@ -7,7 +7,6 @@
 //! on its own account get their identity, and whose turn it is to wait at each channel.
 
 pub mod ffi;
-pub(crate) mod status;
 
 mod batch;
 mod deadline;

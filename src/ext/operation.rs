@@ -16,7 +16,8 @@ use rdma_verbs_bindings::{
 };
 
 use super::own_request::post_one;
-use crate::errno::{Failure, Name};
+use crate::errno::Failure;
+use crate::logger::Name;
 use crate::post::{element, lkey, lkey_or_none, request};
 
 /// Posts a send of one buffer and immediate data.

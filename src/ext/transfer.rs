@@ -42,7 +42,7 @@ pub unsafe fn transfer(
     direction: Direction,
     id: *mut rdma_cm_id,
     buffers: &Buffers,
-    milliseconds: c_int,
+    timeout_ms: c_int,
 ) -> Result<c_int, Failure> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -69,7 +69,7 @@ pub unsafe fn transfer(
             element,
             rest: buffers.length,
         };
-        undisturbed(|| transfer.run(&mut Deadline::after(milliseconds)))
+        undisturbed(|| transfer.run(&mut Deadline::after(timeout_ms)))
     }
 }
 
@@ -129,7 +129,7 @@ impl Transfer {
                     // The queue has no room for two.
                     Err(failure) if failure.errno() == ENOMEM && in_flight != 0 => break,
                     refused => {
-                        result = result.and(refused.map_err(Failure::kept));
+                        result = result.and(refused);
                         more = false;
                     }
                 }

@@ -14,7 +14,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use libc::{EINTR, ETIMEDOUT};
 
 use super::deadline::Deadline;
-use crate::errno::{Failure, Name};
+use crate::errno::Failure;
+use crate::logger::Name;
 
 /// A turn for each file descriptor: the thread that has it, or 0. Where so many are open that
 /// two channels share one, a turn is waited for in vain, but not for long.

@@ -10,7 +10,8 @@ use rdma_verbs_bindings::{ibv_comp_channel, ibv_cq, ibv_wc, rdma_cm_id};
 use super::deadline::Deadline;
 use super::turn::Turn;
 use crate::completion::{Side, arm, poll, wait};
-use crate::errno::{Failure, Name, not_null, undisturbed};
+use crate::errno::{Failure, not_null, undisturbed};
+use crate::logger::Name;
 
 /// A completion queue, and the channel of its events where it has one.
 #[derive(Clone, Copy)]
@@ -30,7 +31,7 @@ pub unsafe fn take(
     id: *mut rdma_cm_id,
     entries: c_int,
     wc: *mut ibv_wc,
-    milliseconds: c_int,
+    timeout_ms: c_int,
 ) -> Result<c_int, Failure> {
     // SAFETY: as the caller promises; `wc` is not NULL once it is used.
     unsafe {
@@ -39,7 +40,7 @@ pub unsafe fn take(
         if entries <= 0 {
             return Err(Failure::Count(entries));
         }
-        undisturbed(|| queue.wait(entries, wc, &mut Deadline::after(milliseconds)))
+        undisturbed(|| queue.wait(entries, wc, &mut Deadline::after(timeout_ms)))
     }
 }
 

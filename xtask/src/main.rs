@@ -24,11 +24,17 @@ struct File {
 const FILES: [File; 3] = [
     File {
         path: "include/rdma/rdma_verbs.h",
-        generate: |root| header(root, "cbindgen.toml", "src/ffi.rs"),
+        generate: |root| header(root, "cbindgen.toml", &["src/ffi.rs"]),
     },
     File {
         path: "include/rdma/rdma_verbs_ext.h",
-        generate: |root| header(root, "cbindgen-ext.toml", "src/ext/ffi.rs"),
+        generate: |root| {
+            header(
+                root,
+                "cbindgen-ext.toml",
+                &["src/ext/batch.rs", "src/ext/ffi.rs"],
+            )
+        },
     },
     File {
         path: "bindings/src/verbs.rs",
@@ -36,19 +42,20 @@ const FILES: [File; 3] = [
     },
 ];
 
-/// A public header, from exported functions and their documentation.
-fn header(root: &Path, config: &str, source: &str) -> Generated {
+/// A public header, from exported functions, their types, and their documentation.
+fn header(root: &Path, config: &str, sources: &[&str]) -> Generated {
     let mut config = cbindgen::Config::from_file(root.join(config))?;
     config.after_includes = config
         .after_includes
         .map(|text| text.replace("@VERSION@", &version_number()));
     let mut text = Vec::new();
-    cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(root.join(source))
-        .generate()?
-        .write(&mut text);
-    Ok(Ok(String::from_utf8(text)?))
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for source in sources {
+        builder = builder.with_src(root.join(source));
+    }
+    builder.generate()?.write(&mut text);
+    // The one kind of comment of cbindgen's that C did not have before C99.
+    Ok(Ok(String::from_utf8(text)?.replace("  // __cplusplus", "")))
 }
 
 /// The version that all packages of the workspace share, as one number.

@@ -16,7 +16,7 @@ use rdma_verbs_bindings::{
     IBV_WC_WR_FLUSH_ERR, ibv_wc, ibv_wc_status,
 };
 
-use crate::errno::Name;
+use crate::logger::Name;
 
 /// What happened, and the likely cause: a C string for each status from 0, then one for the
 /// others. They are one block, since each pointer of a table would have to be relocated when
