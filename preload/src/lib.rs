@@ -27,6 +27,7 @@ mod elf;
 mod errno;
 mod functions;
 mod hooks;
+mod kind;
 mod life;
 mod loader;
 mod lock;

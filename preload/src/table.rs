@@ -103,18 +103,25 @@ impl<V> Table<V> {
 
     #[inline]
     pub fn find(&self, key: u64) -> Option<&'static Node<V>> {
+        self.find_if(key, |_| true)
+    }
+
+    /// The node of a key for which that holds.
+    #[inline]
+    pub fn find_if(&self, key: u64, holds: impl Fn(&Node<V>) -> bool) -> Option<&'static Node<V>> {
+        let is_it = |node: &&Node<V>| node.key.load(Acquire) == key && holds(node);
         let first = bucket(&self.first, key)?;
         nodes(first)
-            .find(|node| node.key.load(Acquire) == key)
-            .or_else(|| self.find_beyond(key))
+            .find(is_it)
+            .or_else(|| self.find_beyond(key, is_it))
     }
 
     #[cold]
-    fn find_beyond(&self, key: u64) -> Option<&'static Node<V>> {
+    fn find_beyond(&self, key: u64, is_it: impl Fn(&&Node<V>) -> bool) -> Option<&'static Node<V>> {
         self.beyond()
             .filter_map(|level| bucket(level, key))
             .flat_map(nodes)
-            .find(|node| node.key.load(Acquire) == key)
+            .find(|node| is_it(node))
     }
 
     /// A node that nobody finds until its key is set.

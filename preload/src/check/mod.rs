@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rdma_verbs_bindings as b;
 use rdma_verbs_settings::Rule;
 
-use crate::model::{Pair, Region, SharedQueue, User, model};
+use crate::kind::Kind;
+use crate::model::{Full, Pair, Region, SharedQueue, User, model};
 use crate::names;
 use crate::operation::Operation;
 use crate::request::{Helper, Outstanding, Request, Requests};
@@ -341,15 +342,6 @@ fn is_complete(id: u32) -> bool {
 
 // --- the send queue -------------------------------------------------------------------------
 
-/// A send queue that was found full.
-#[derive(Clone, Copy)]
-pub struct Full {
-    /// The polls of its completion queue until then.
-    polls: u64,
-    outstanding: usize,
-    stack: Stack,
-}
-
 /// Whether a send queue was ever found full: until then, polls need not be counted.
 static ANY_FULL: AtomicBool = AtomicBool::new(false);
 
@@ -531,7 +523,7 @@ fn users(region: &Region) -> Vec<String> {
             });
         }
         User(qp) => {
-            if let Some(pair) = model().pairs.get(qp as u64) {
+            if let Some(pair) = model().pairs.alive(qp as u64) {
                 users.extend(use_by_pair(&pair, region));
             }
         }
@@ -555,77 +547,73 @@ fn use_by_pair(pair: &Pair, region: &Region) -> Option<String> {
         .then(|| format!("qp {:#x} ({sends} sends, {receives} receives)", pair.number))
 }
 
-/// Before a queue pair is destroyed.
-pub fn destroy_pair(pair: &Pair) {
-    if let Some(full) = still_full(pair) {
-        full.report();
+/// Before an object is destroyed.
+pub fn destroy(kind: Kind, address: usize) {
+    let mut found = Findings::default();
+    match kind {
+        Kind::QueuePair => {
+            if let Some(pair) = model().pairs.get(address as u64) {
+                destroy_pair(&pair, &mut found);
+            }
+        }
+        Kind::CompletionQueue => {
+            let queue = model().completions.get(address as u64);
+            let unacknowledged = queue.map_or(0, |queue| queue.unacknowledged);
+            destroy_completion_queue(address, unacknowledged, &mut found);
+        }
+        _ => {}
     }
+    found.report();
+}
+
+fn destroy_pair(pair: &Pair, found: &mut Findings) {
+    found.0.extend(still_full(pair));
     let signaled = pair.send.iter().filter(|one| one.signaled).count();
     if signaled > 0 && !pair.is_dead() && knows_outstanding() {
-        Finding::new(
+        found.add(
             Rule::QpInUse,
             format!(
                 "qp {:#x} is destroyed in the {} state while {signaled} signaled requests are outstanding",
                 pair.number,
                 pair.state().map_or("unknown", names::state_name)
             ),
-        )
-        .report();
+        );
     }
 }
 
-/// Before a completion queue is destroyed.
-pub fn destroy_completion_queue(address: usize, unacknowledged: u32) {
+fn destroy_completion_queue(address: usize, unacknowledged: u32, found: &mut Findings) {
     if unacknowledged > 0 {
-        Finding::new(
+        found.add(
             Rule::UnackedEvents,
             format!(
                 "completion queue {address:#x} is destroyed while {unacknowledged} of its events are not acknowledged: ibv_destroy_cq waits for that for ever"
             ),
-        )
-        .report();
-    }
-}
-
-/// The manual page on a kind of object.
-fn page_of(kind: &str) -> &'static str {
-    match kind {
-        "memory region" => "ibv_reg_mr(3)",
-        "completion queue" => "ibv_create_cq(3)",
-        "completion channel" => "ibv_create_comp_channel(3)",
-        "protection domain" => "ibv_alloc_pd(3)",
-        "shared receive queue" => "ibv_create_srq(3)",
-        "address handle" => "ibv_create_ah(3)",
-        "context" => "ibv_open_device(3)",
-        "device" => "ibv_get_device_list(3)",
-        "rdma_cm_id" => "rdma_create_id(3)",
-        _ => "ibv_create_qp(3)",
+        );
     }
 }
 
 /// Before an object is used: NULL, or destroyed before?
-pub fn object(call: &str, kind: &'static str, address: usize) {
+pub fn object(call: &str, kind: Kind, address: usize) {
+    let name = kind.name();
     if address == 0 {
         Finding {
-            page: Some(page_of(kind)),
+            page: Some(kind.page()),
             ..Finding::new(
                 Rule::NullObject,
-                format!("{call}: the {kind} is NULL; the program is about to crash"),
+                format!("{call}: the {name} is NULL; the program is about to crash"),
             )
         }
         .report();
-    } else if let Some(dead) = model().dead.get(address as u64).map(|dead| *dead) {
-        if dead.kind == kind {
-            Finding {
-                page: Some(page_of(kind)),
-                other: Some(("destroyed at", dead.stack)),
-                ..Finding::new(
-                    Rule::Destroyed,
-                    format!("{call}: the {kind} {address:#x} was destroyed before"),
-                )
-            }
-            .report();
+    } else if let Some(dead) = model().dead(address).filter(|dead| dead.kind == kind) {
+        Finding {
+            page: Some(kind.page()),
+            other: Some(("destroyed at", dead.stack)),
+            ..Finding::new(
+                Rule::Destroyed,
+                format!("{call}: the {name} {address:#x} was destroyed before"),
+            )
         }
+        .report();
     }
 }
 

@@ -11,15 +11,15 @@ use rdma_verbs_bindings::{
 };
 use rdma_verbs_settings::Mode;
 
+use super::verbs::end_of;
 use super::{Call, after, before, stack};
 use crate::check;
+use crate::kind::Kind;
 use crate::model::model;
 use crate::names::event_name;
 use crate::original;
 use crate::settings;
 use crate::trace::{Fields, Outcome, Value};
-
-const KIND: &str = "rdma_cm_id";
 
 fn id_field(id: *mut rdma_cm_id) -> (&'static str, Value<'static>) {
     ("id", Value::Pointer(id as usize))
@@ -28,7 +28,7 @@ fn id_field(id: *mut rdma_cm_id) -> (&'static str, Value<'static>) {
 fn check_id(call: &str, id: *mut rdma_cm_id) {
     before(|| {
         if settings::is(Mode::Check) {
-            check::object(call, KIND, id as usize);
+            check::object(call, Kind::ConnectionId, id as usize);
         }
     });
 }
@@ -51,7 +51,7 @@ unsafe fn filled(
 ) {
     after(|errno| {
         if result == 0 && !id.is_null() {
-            model().alive(*id as usize);
+            model().born(*id as usize);
             call.end(name, arguments, Outcome::Got(&[id_field(*id)]));
         } else {
             call.end(name, arguments, Outcome::Errno(result, errno));
@@ -59,10 +59,23 @@ unsafe fn filled(
     });
 }
 
-fn died(id: *mut rdma_cm_id) {
-    if settings::is(Mode::Check) && !id.is_null() {
-        after(|_| model().died(id as usize, KIND, stack()));
-    }
+/// Calls a function that destroys an id.
+unsafe fn destroy(
+    name: &str,
+    id: *mut rdma_cm_id,
+    destroy: impl FnOnce() -> c_int,
+    outcome: impl FnOnce(c_int, i32) -> Outcome<'static>,
+) -> c_int {
+    let mut call = Call::begin();
+    let mut dying = None;
+    check_id(name, id);
+    before(|| dying = Some(model().dying(Kind::ConnectionId, id as usize, stack())));
+    let result = call.inside(destroy);
+    after(|errno| {
+        end_of(dying, result == 0);
+        call.end(name, &[id_field(id)], outcome(result, errno));
+    });
+    result
 }
 
 /// Calls that take an id and give 0 or -1: a check before, a line after.
@@ -116,14 +129,12 @@ pub unsafe fn rdma_create_id(
 }
 
 pub unsafe fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
-    let mut call = Call::begin();
-    check_id("rdma_destroy_id", id);
-    let result = call.inside(|| original::rdma_destroy_id(id));
-    if result == 0 {
-        died(id);
-    }
-    ended(&call, "rdma_destroy_id", &[id_field(id)], result);
-    result
+    destroy(
+        "rdma_destroy_id",
+        id,
+        || original::rdma_destroy_id(id),
+        Outcome::Errno,
+    )
 }
 
 pub unsafe fn rdma_create_ep(
@@ -139,11 +150,11 @@ pub unsafe fn rdma_create_ep(
 }
 
 pub unsafe fn rdma_destroy_ep(id: *mut rdma_cm_id) {
-    let mut call = Call::begin();
-    check_id("rdma_destroy_ep", id);
-    call.inside(|| original::rdma_destroy_ep(id));
-    died(id);
-    returned(&call, "rdma_destroy_ep", &[id_field(id)]);
+    let destroy_ep = || {
+        original::rdma_destroy_ep(id);
+        0
+    };
+    destroy("rdma_destroy_ep", id, destroy_ep, |_, _| Outcome::Nothing);
 }
 
 pub unsafe fn rdma_destroy_qp(id: *mut rdma_cm_id) {
@@ -188,7 +199,7 @@ pub unsafe fn rdma_get_cm_event(
             return;
         }
         let got = &**event;
-        model().alive(got.id as usize);
+        model().born(got.id as usize);
         call.end(
             "rdma_get_cm_event",
             &arguments,

@@ -17,39 +17,45 @@ use rdma_verbs_bindings::{
 use rdma_verbs_settings::Mode;
 
 use super::data::{Completion, completed, enter, moment, polled, shared_receive, take_back};
-use super::verbs::{created_region, domain_field, new_pair, pair_fields};
-use super::{Call, after};
+use super::verbs::{created_region, domain_field, end_of, pair_fields};
+use super::{Call, after, before, stack};
 use crate::check::{self, Findings};
 use crate::errno::Errno;
-use crate::model::{Building, CompletionQueue, Limits, SharedQueue, model};
+use crate::kind::Kind;
+use crate::model::{
+    Building, CompletionQueue, Limits, SharedQueue, keep_originals, model, originals,
+};
 use crate::names::transport_name;
 use crate::operation::Operation;
 use crate::original;
-use crate::registry::{Interned, Map};
+use crate::registry::Interned;
 use crate::request::Request;
 use crate::settings;
 use crate::thread::{self, Busy, Polling};
 use crate::trace::{Outcome, Queue, Value};
 
-/// From objects to their originals. Neither has a lock, and both outlive a fork: the
-/// hooks stay in the objects that the child inherits.
-static CONTEXTS: Map = Map::new();
-static PAIRS: Map = Map::new();
-static QUEUES: Map = Map::new();
-static WORK_QUEUES: Map = Map::new();
 static CONTEXT_SETS: Interned<verbs_context> = Interned::new();
 static PAIR_SETS: Interned<ibv_qp_ex> = Interned::new();
 static QUEUE_SETS: Interned<ibv_cq_ex> = Interned::new();
-
-fn ptr_of<T>(set: &'static T) -> usize {
-    std::ptr::from_ref(set) as usize
-}
+static WORK_QUEUE_SETS: Interned<PostWq> = Interned::new();
 
 /// An original operation of an object.
 macro_rules! original_of {
-    ($map:ident, $set:ty, $object:expr, $name:ident) => {
-        $map.get($object as usize)
-            .and_then(|set| (*(set as *const $set)).$name)
+    ($set:ty, $object:expr, $name:ident) => {
+        originals::<$set>($object as usize).and_then(|set| set.$name)
+    };
+}
+
+/// Whether two sets have the same functions.
+macro_rules! same {
+    ($set:ty: $($name:ident)*) => {
+        |one: &$set, other: &$set| true $(&& same_function!(one.$name, other.$name))*
+    };
+}
+
+macro_rules! same_function {
+    ($one:expr, $other:expr) => {
+        $one.map(|function| function as usize) == $other.map(|function| function as usize)
     };
 }
 
@@ -79,9 +85,6 @@ macro_rules! extended_operations {
             let Some(part) = part(context) else {
                 return;
             };
-            if CONTEXTS.get(context as usize).is_some() {
-                return;
-            }
             // An older libibverbs has less in front: what it lacks is not touched.
             let here = (*part).sz;
             // SAFETY: zeros are a valid one: all its fields are pointers and numbers.
@@ -93,8 +96,8 @@ macro_rules! extended_operations {
                     originals.$name = (*part).$name;
                 }
             )*
-            let originals = CONTEXT_SETS.keep(originals);
-            CONTEXTS.insert(context as usize, ptr_of(originals));
+            let originals = CONTEXT_SETS.keep(originals, same!(verbs_context: $($name)*));
+            keep_originals(context as usize, originals);
             $(
                 if originals.$name.is_some() {
                     (*part).$name = Some($name);
@@ -104,14 +107,13 @@ macro_rules! extended_operations {
 
         /// Puts the originals back.
         pub unsafe fn uninstall(context: *mut ibv_context) {
-            let originals = CONTEXTS.get(context as usize).map(|set| &*(set as *const verbs_context));
+            let originals = originals::<verbs_context>(context as usize);
             if let (Some(part), Some(originals)) = (part(context), originals) {
                 $(
                     if originals.$name.is_some() {
                         (*part).$name = originals.$name;
                     }
                 )*
-                CONTEXTS.remove(context as usize);
             }
         }
     };
@@ -125,7 +127,7 @@ extended_operations! {
 /// An original of a context. It is there as long as the hook is.
 macro_rules! original_or {
     ($context:expr, $name:ident, $missing:expr) => {
-        match original_of!(CONTEXTS, verbs_context, $context, $name) {
+        match original_of!(verbs_context, $context, $name) {
             Some(original) => original,
             None => {
                 Errno(libc::EOPNOTSUPP).restore();
@@ -170,7 +172,7 @@ pub unsafe fn created_pair(
         }
         let has_domain = attributes.comp_mask & IBV_QP_INIT_ATTR_PD != 0;
         let domain = if has_domain { attributes.pd } else { (*qp).pd };
-        let mut pair = new_pair(qp, domain);
+        let mut pair = model().describe_pair(qp, domain);
         pair.limits = Some(Limits::from(attributes.cap));
         pair.all_signaled = attributes.sq_sig_all != 0;
         pair.srq = attributes.srq as usize;
@@ -196,7 +198,7 @@ unsafe extern "C" fn open_qp(
     let qp = original(context, attributes);
     after(|errno| {
         if !qp.is_null() {
-            model().insert_pair(new_pair(qp, (*qp).pd));
+            model().insert_pair(model().describe_pair(qp, (*qp).pd));
         }
         call.end("ibv_open_qp", &[], Outcome::Object(qp as usize, errno));
     });
@@ -232,7 +234,7 @@ pub unsafe fn created_completion_queue(
                 ..CompletionQueue::default()
             };
             hook_completion_queue(cq, attributes.wc_flags);
-            model().alive(cq as usize);
+            model().born(cq as usize);
             model().completions.insert(cq as u64, queue);
         }
         call.end(
@@ -274,7 +276,7 @@ unsafe extern "C" fn create_srq_ex(
                 unnamed: !basic,
                 ..SharedQueue::default()
             };
-            model().alive(srq as usize);
+            model().born(srq as usize);
             model().shared.insert(srq as u64, queue);
         }
         call.end(
@@ -294,6 +296,7 @@ unsafe extern "C" fn alloc_parent_domain(
     let pd = original(context, attributes);
     after(|_| {
         if let (false, Some(attributes)) = (pd.is_null(), attributes.as_ref()) {
+            model().born(pd as usize);
             model().parents.insert(pd as u64, attributes.pd as usize);
         }
     });
@@ -362,10 +365,11 @@ unsafe extern "C" fn create_wq(
                 unnamed: true,
                 ..SharedQueue::default()
             };
-            model().alive(wq as usize);
+            model().born(wq as usize);
             model().shared.insert(wq as u64, shared);
             if let Some(original) = queue.post_recv {
-                WORK_QUEUES.insert(wq as usize, original as usize);
+                let same = |one: &PostWq, other: &PostWq| *one as usize == *other as usize;
+                keep_originals(wq as usize, WORK_QUEUE_SETS.keep(original, same));
                 queue.post_recv = Some(wq_post_recv);
             }
         }
@@ -377,12 +381,11 @@ unsafe extern "C" fn create_wq(
 unsafe extern "C" fn destroy_wq(wq: *mut ibv_wq) -> c_int {
     let original = original_or!((*wq).context, destroy_wq, libc::EOPNOTSUPP);
     let call = Call::begin();
+    let mut dying = None;
+    before(|| dying = Some(model().dying(Kind::WorkQueue, wq as usize, stack())));
     let result = original(wq);
     after(|_| {
-        if result == 0 {
-            WORK_QUEUES.remove(wq as usize);
-            model().shared.remove(wq as u64);
-        }
+        end_of(dying, result == 0);
         call.end(
             "ibv_destroy_wq",
             &[("wq", Value::Pointer(wq as usize))],
@@ -399,15 +402,15 @@ unsafe extern "C" fn wq_post_recv(
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    let Some(address) = WORK_QUEUES.get(wq as usize) else {
+    let Some(original) = originals::<PostWq>(wq as usize) else {
         return libc::EOPNOTSUPP;
     };
-    let original: PostWq = mem::transmute(address);
     let find = || {
-        model()
-            .shared
-            .get(wq as u64)
-            .unwrap_or_else(|| model().shared.insert(wq as u64, SharedQueue::default()))
+        model().shared.get(wq as u64).unwrap_or_else(|| {
+            model()
+                .shared
+                .get_or_insert(wq as u64, SharedQueue::default())
+        })
     };
     shared_receive(find, || original(wq, wr, bad), wr, bad)
 }
@@ -425,8 +428,8 @@ unsafe fn hook_pair(qp: *mut ibv_qp) -> bool {
     macro_rules! hook {
         ($($name:ident)*) => {
             $(originals.$name = (*extended).$name;)*
-            let originals = PAIR_SETS.keep(originals);
-            PAIRS.insert(qp as usize, ptr_of(originals));
+            let originals = PAIR_SETS.keep(originals, same!(ibv_qp_ex: $($name)*));
+            keep_originals(qp as usize, originals);
             $(
                 if originals.$name.is_some() {
                     (*extended).$name = Some($name);
@@ -441,16 +444,6 @@ unsafe fn hook_pair(qp: *mut ibv_qp) -> bool {
         wr_complete wr_abort
     );
     true
-}
-
-/// A queue pair is gone.
-pub fn forget_pair(qp: *mut ibv_qp) {
-    PAIRS.remove(qp as usize);
-}
-
-/// A completion queue is gone.
-pub fn forget_completion_queue(cq: *mut ibv_cq) {
-    QUEUES.remove(cq as usize);
 }
 
 /// Changes the batch in the making. Between `wr_start` and `wr_complete` the queue pair
@@ -503,7 +496,7 @@ macro_rules! builders {
     ($(fn $name:ident($qp:ident $(, $argument:ident: $type:ty)*) $body:block)*) => {$(
         unsafe extern "C" fn $name($qp: *mut ibv_qp_ex $(, $argument: $type)*) {
             $body
-            if let Some(original) = original_of!(PAIRS, ibv_qp_ex, $qp, $name) {
+            if let Some(original) = original_of!(ibv_qp_ex, $qp, $name) {
                 original($qp $(, $argument)*);
             }
         }
@@ -592,7 +585,7 @@ fn put_buffers(building: &mut Building, list: &[ibv_sge]) {
 }
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
-    if let Some(original) = original_of!(PAIRS, ibv_qp_ex, qp, wr_start) {
+    if let Some(original) = original_of!(ibv_qp_ex, qp, wr_start) {
         original(qp);
     }
     in_batch(qp, Vec::clear);
@@ -600,7 +593,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     in_batch(qp, Vec::clear);
-    if let Some(original) = original_of!(PAIRS, ibv_qp_ex, qp, wr_abort) {
+    if let Some(original) = original_of!(ibv_qp_ex, qp, wr_abort) {
         original(qp);
     }
 }
@@ -608,7 +601,7 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
 /// The requests go in before the call: when it returns, their completions may have
 /// been taken by another thread.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    let Some(original) = original_of!(PAIRS, ibv_qp_ex, qp, wr_complete) else {
+    let Some(original) = original_of!(ibv_qp_ex, qp, wr_complete) else {
         return libc::EOPNOTSUPP;
     };
     let errno = Errno::now();
@@ -707,8 +700,9 @@ unsafe fn hook_completion_queue(cq: *mut ibv_cq_ex, flags: u64) {
     if flags & u64::from(IBV_WC_EX_WITH_BYTE_LEN) != 0 {
         originals.read_byte_len = (*cq).read_byte_len;
     }
-    let originals = QUEUE_SETS.keep(originals);
-    QUEUES.insert(cq as usize, ptr_of(originals));
+    let same = same!(ibv_cq_ex: start_poll next_poll read_opcode read_vendor_err read_qp_num read_byte_len);
+    let originals = QUEUE_SETS.keep(originals, same);
+    keep_originals(cq as usize, originals);
     if originals.start_poll.is_some() {
         (*cq).start_poll = Some(start_poll);
     }
@@ -718,7 +712,7 @@ unsafe fn hook_completion_queue(cq: *mut ibv_cq_ex, flags: u64) {
 }
 
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attributes: *mut ibv_poll_cq_attr) -> c_int {
-    let Some(original) = original_of!(QUEUES, ibv_cq_ex, cq, start_poll) else {
+    let Some(original) = original_of!(ibv_cq_ex, cq, start_poll) else {
         return libc::EOPNOTSUPP;
     };
     let _polling = Polling::begin();
@@ -733,7 +727,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attributes: *mut ibv_poll_cq
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
-    let Some(original) = original_of!(QUEUES, ibv_cq_ex, cq, next_poll) else {
+    let Some(original) = original_of!(ibv_cq_ex, cq, next_poll) else {
         return libc::EOPNOTSUPP;
     };
     let _polling = Polling::begin();
@@ -748,10 +742,9 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 
 /// The completion that the queue stands at.
 unsafe fn current(cq: *mut ibv_cq_ex) {
-    let Some(set) = QUEUES.get(cq as usize) else {
+    let Some(originals) = originals::<ibv_cq_ex>(cq as usize) else {
         return;
     };
-    let originals = &*(set as *const ibv_cq_ex);
     let context = model().context_id((*cq).context);
     let status = (*cq).status;
     let completion = Completion {

@@ -75,10 +75,6 @@ pub fn before(act: impl FnOnce()) {
 }
 
 /// The call stack, where check will want it.
-pub fn stack() -> Stack {
-    if settings::is(Mode::Check) {
-        Stack::here()
-    } else {
-        Stack::default()
-    }
+pub fn stack() -> Option<Stack> {
+    settings::is(Mode::Check).then(Stack::here)
 }

@@ -10,7 +10,7 @@ use rdma_verbs_bindings::{
 };
 
 use super::extended::{created_completion_queue, created_pair};
-use super::verbs::{Registration, new_pair};
+use super::verbs::Registration;
 use super::{Call, after};
 use crate::model::{Limits, model};
 use crate::original;
@@ -184,7 +184,7 @@ pub unsafe fn efadv_create_driver_qp(
     let qp = original::efadv_create_driver_qp(pd, attributes, kind);
     after(|errno| {
         if let (false, Some(granted)) = (qp.is_null(), attributes.as_ref()) {
-            let mut pair = new_pair(qp, pd);
+            let mut pair = model().describe_pair(qp, pd);
             pair.limits = Some(Limits::from(granted.cap));
             pair.all_signaled = granted.sq_sig_all != 0;
             model().insert_pair(pair);

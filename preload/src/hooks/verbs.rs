@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of libibverbs.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use rdma_verbs_bindings::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_ZERO_BASED,
@@ -16,8 +16,9 @@ use super::{Call, after, before, extended, slots, stack};
 use crate::check;
 use crate::errno::Errno;
 use crate::functions::RegionAttributes;
+use crate::kind::Kind;
 use crate::model::{
-    CompletionQueue, Limits, Name, Pair, Region, SharedQueue, User, devices, is_iwarp, model,
+    CompletionQueue, Dying, Limits, Name, Pair, Region, SharedQueue, User, devices, model,
 };
 use crate::names::{state_name, transport_name};
 use crate::original;
@@ -49,19 +50,14 @@ fn access_field(access: u32) -> Field {
 
 /// A device was opened: its operations are hooked from here on.
 unsafe fn opened(context: *mut ibv_context, complete: bool) {
-    if context.is_null() || model().contexts.get(context as u64).is_some() {
+    if context.is_null() || model().contexts.alive(context as u64).is_some() {
         return;
     }
-    // SAFETY: the name is an array in the device, 0 at its end.
-    let name = CStr::from_ptr((*context).device.cast::<u8>().add(NAME_OFFSET).cast());
+    model().insert_context(context, complete);
     slots::install(context);
     extended::install(context);
-    model().insert_context(context, complete, Name::new(name.to_bytes()));
     devices::opened();
 }
-
-/// The name in `struct ibv_device`, after two pointers and two numbers.
-const NAME_OFFSET: usize = 2 * size_of::<usize>() + 2 * size_of::<c_int>();
 
 unsafe fn name_of(context: *mut ibv_context) -> Name {
     model()
@@ -72,7 +68,7 @@ unsafe fn name_of(context: *mut ibv_context) -> Name {
 
 pub unsafe fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let call = Call::begin();
-    before(|| check_object("ibv_open_device", "device", device as usize));
+    before(|| check_object("ibv_open_device", Kind::Device, device as usize));
     let context = original::ibv_open_device(device);
     after(|errno| {
         opened(context, true);
@@ -110,17 +106,24 @@ pub unsafe fn ibv_import_device(fd: c_int) -> *mut ibv_context {
 
 pub unsafe fn ibv_close_device(context: *mut ibv_context) -> c_int {
     let call = Call::begin();
+    let mut is_hooked = false;
+    let mut dying = None;
     before(|| {
-        check_object("ibv_close_device", "context", context as usize);
-        if !context.is_null() && model().contexts.get(context as u64).is_some() {
+        check_object("ibv_close_device", Kind::Context, context as usize);
+        is_hooked = !context.is_null() && model().contexts.alive(context as u64).is_some();
+        if is_hooked {
             slots::uninstall(context);
             extended::uninstall(context);
         }
+        dying = Some(model().dying(Kind::Context, context as usize, stack()));
     });
     let result = original::ibv_close_device(context);
     after(|errno| {
-        model().remove_context(context);
-        died(context as usize, "context", result);
+        end_of(dying, result == 0);
+        if is_hooked && result != 0 {
+            slots::install(context);
+            extended::install(context);
+        }
         call.end(
             "ibv_close_device",
             &[("context", Value::Pointer(context as usize))],
@@ -130,24 +133,52 @@ pub unsafe fn ibv_close_device(context: *mut ibv_context) -> c_int {
     result
 }
 
-fn check_object(call: &str, kind: &'static str, object: usize) {
+fn check_object(call: &str, kind: Kind, object: usize) {
     if settings::is(Mode::Check) {
         check::object(call, kind, object);
     }
 }
 
-fn died(object: usize, kind: &'static str, result: c_int) {
-    if settings::is(Mode::Check) && result == 0 && object != 0 {
-        model().died(object, kind, stack());
+/// After the function that destroys an object has returned.
+pub fn end_of(dying: Option<Dying>, is_destroyed: bool) {
+    match dying {
+        Some(dying) if is_destroyed => model().died(&dying),
+        Some(dying) => model().survived(&dying),
+        None => {}
     }
+}
+
+/// Calls a function that destroys an object.
+unsafe fn destroy(
+    name: &str,
+    kind: Kind,
+    object: usize,
+    field: Field,
+    destroy: impl FnOnce() -> c_int,
+) -> c_int {
+    let call = Call::begin();
+    let mut dying = None;
+    before(|| {
+        check_object(name, kind, object);
+        if settings::is(Mode::Check) {
+            check::destroy(kind, object);
+        }
+        dying = Some(model().dying(kind, object, stack()));
+    });
+    let result = destroy();
+    after(|_| {
+        end_of(dying, result == 0);
+        call.end(name, &[field], Outcome::Code(result));
+    });
+    result
 }
 
 pub unsafe fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     let call = Call::begin();
-    before(|| check_object("ibv_alloc_pd", "context", context as usize));
+    before(|| check_object("ibv_alloc_pd", Kind::Context, context as usize));
     let pd = original::ibv_alloc_pd(context);
     after(|errno| {
-        model().alive(pd as usize);
+        model().born(pd as usize);
         call.end(
             "ibv_alloc_pd",
             &[("context", Value::Pointer(context as usize))],
@@ -158,17 +189,13 @@ pub unsafe fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
 }
 
 pub unsafe fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    let call = Call::begin();
-    before(|| check_object("ibv_dealloc_pd", "protection domain", pd as usize));
-    let result = original::ibv_dealloc_pd(pd);
-    after(|_| {
-        if result == 0 {
-            model().parents.remove(pd as u64);
-        }
-        died(pd as usize, "protection domain", result);
-        call.end("ibv_dealloc_pd", &[domain_field(pd)], Outcome::Code(result));
-    });
-    result
+    destroy(
+        "ibv_dealloc_pd",
+        Kind::ProtectionDomain,
+        pd as usize,
+        domain_field(pd),
+        || original::ibv_dealloc_pd(pd),
+    )
 }
 
 // --- memory regions ------------------------------------------------------------------------
@@ -198,7 +225,7 @@ pub unsafe fn created_region(
         lkey: region.lkey,
         anywhere: length.is_none(),
         user: User::NOBODY,
-        stack: stack(),
+        stack: stack().unwrap_or_default(),
     });
 }
 
@@ -237,7 +264,7 @@ impl Registration {
             return register();
         };
         let call = Call::begin();
-        check_object(self.name, "protection domain", self.pd as usize);
+        check_object(self.name, Kind::ProtectionDomain, self.pd as usize);
         errno.restore();
         let mr = register();
         let errno = Errno::now();
@@ -375,7 +402,7 @@ pub unsafe fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_
     let call = Call::begin();
     let pd = original::ibv_import_pd(context, handle);
     after(|errno| {
-        model().alive(pd as usize);
+        model().born(pd as usize);
         call.end(
             "ibv_import_pd",
             &[("context", Value::Pointer(context as usize))],
@@ -401,15 +428,17 @@ pub unsafe fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
 }
 
 pub unsafe fn ibv_unimport_mr(mr: *mut ibv_mr) {
-    before(|| {
-        if let Some(region) = (!mr.is_null()).then(|| model().region_of(mr)).flatten() {
-            model().remove_region(&region, stack());
+    let mut dying = None;
+    before(|| dying = Some(model().dying(Kind::MemoryRegion, mr as usize, stack())));
+    original::ibv_unimport_mr(mr);
+    after(|_| {
+        if let Some(region) = dying.as_ref().and_then(Dying::region) {
             if settings::is(Mode::Stat) {
                 stat::deregistered(region.length);
             }
         }
+        end_of(dying, true);
     });
-    original::ibv_unimport_mr(mr);
 }
 
 pub unsafe fn ibv_rereg_mr(
@@ -423,15 +452,14 @@ pub unsafe fn ibv_rereg_mr(
     let call = Call::begin();
     let mut known = None;
     before(|| {
-        check_object("ibv_rereg_mr", "memory region", mr as usize);
+        check_object("ibv_rereg_mr", Kind::MemoryRegion, mr as usize);
         known = (!mr.is_null()).then(|| model().region_of(mr)).flatten();
     });
     let result = original::ibv_rereg_mr(mr, flags, pd, addr, length, access);
     after(|_| {
         if let (0, Some(mut region)) = (result, known) {
+            let before = region;
             // The keys may be new.
-            model().remove_region(&region, stack());
-            let before = region.length;
             region.lkey = (*mr).lkey;
             let has = |flag: c_uint| flags as c_uint & flag != 0;
             if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -446,9 +474,9 @@ pub unsafe fn ibv_rereg_mr(
                 region.access = access as u32;
             }
             if settings::is(Mode::Stat) {
-                stat::registered_again(before, region.length);
+                stat::registered_again(before.length, region.length);
             }
-            model().insert_region(region);
+            model().change_region(&before, region);
         }
         call.end(
             "ibv_rereg_mr",
@@ -467,45 +495,38 @@ pub unsafe fn ibv_rereg_mr(
 
 pub unsafe fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     let call = Call::begin();
-    let mut known = None;
+    let mut dying = None;
     before(|| {
-        check_object("rdma_dereg_mr", "memory region", mr as usize);
-        let dead = model().dead.get(mr as u64).is_some();
-        known = (!mr.is_null() && !dead)
-            .then(|| model().region_of(mr))
-            .flatten();
-        if let Some(region) = &known {
-            if settings::is(Mode::Check) {
-                check::deregister(region);
-            }
-            // Before the call: the key may be given out again at once.
-            model().remove_region(region, stack());
+        check_object("rdma_dereg_mr", Kind::MemoryRegion, mr as usize);
+        let marked = model().dying(Kind::MemoryRegion, mr as usize, stack());
+        if let (true, Some(region)) = (settings::is(Mode::Check), marked.region()) {
+            check::deregister(region);
         }
+        dying = Some(marked);
     });
     let result = original::ibv_dereg_mr(mr);
     after(|_| {
-        if let Some(region) = known {
-            if result != 0 {
-                model().insert_region(region);
-            } else if settings::is(Mode::Stat) {
-                stat::deregistered(region.length);
-            }
+        let region = dying.as_ref().and_then(Dying::region).copied();
+        if let (true, 0, Some(region)) = (settings::is(Mode::Stat), result, region) {
+            stat::deregistered(region.length);
         }
-        died(mr as usize, "memory region", result);
-        let length = known.map_or(0, |region| {
+        end_of(dying, result == 0);
+        let length = region.map_or(0, |region| {
             if region.anywhere {
                 u64::MAX
             } else {
                 region.length
             }
         });
-        let lkey = known.map_or(0, |region| region.lkey);
         call.end(
             "rdma_dereg_mr",
             &[
                 ("mr", Value::Pointer(mr as usize)),
                 ("length", Value::Size(length)),
-                ("lkey", Value::Hex(lkey.into())),
+                (
+                    "lkey",
+                    Value::Hex(region.map_or(0, |region| region.lkey.into())),
+                ),
             ],
             Outcome::Code(result),
         );
@@ -517,10 +538,10 @@ pub unsafe fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 
 pub unsafe fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     let call = Call::begin();
-    before(|| check_object("ibv_create_comp_channel", "context", context as usize));
+    before(|| check_object("ibv_create_comp_channel", Kind::Context, context as usize));
     let channel = original::ibv_create_comp_channel(context);
     after(|errno| {
-        model().alive(channel as usize);
+        model().born(channel as usize);
         call.end(
             "ibv_create_comp_channel",
             &[("context", Value::Pointer(context as usize))],
@@ -531,24 +552,13 @@ pub unsafe fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_com
 }
 
 pub unsafe fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    let call = Call::begin();
-    before(|| {
-        check_object(
-            "ibv_destroy_comp_channel",
-            "completion channel",
-            channel as usize,
-        );
-    });
-    let result = original::ibv_destroy_comp_channel(channel);
-    after(|_| {
-        died(channel as usize, "completion channel", result);
-        call.end(
-            "ibv_destroy_comp_channel",
-            &[("channel", Value::Pointer(channel as usize))],
-            Outcome::Code(result),
-        );
-    });
-    result
+    destroy(
+        "ibv_destroy_comp_channel",
+        Kind::CompletionChannel,
+        channel as usize,
+        ("channel", Value::Pointer(channel as usize)),
+        || original::ibv_destroy_comp_channel(channel),
+    )
 }
 
 pub unsafe fn ibv_create_cq(
@@ -559,11 +569,11 @@ pub unsafe fn ibv_create_cq(
     vector: c_int,
 ) -> *mut ibv_cq {
     let call = Call::begin();
-    before(|| check_object("ibv_create_cq", "context", context as usize));
+    before(|| check_object("ibv_create_cq", Kind::Context, context as usize));
     let cq = original::ibv_create_cq(context, cqe, cq_context, channel, vector);
     after(|errno| {
         if !cq.is_null() {
-            model().alive(cq as usize);
+            model().born(cq as usize);
             let queue = CompletionQueue {
                 channel: channel as usize,
                 ..CompletionQueue::default()
@@ -584,7 +594,7 @@ pub unsafe fn ibv_create_cq(
 
 pub unsafe fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     let call = Call::begin();
-    before(|| check_object("ibv_resize_cq", "completion queue", cq as usize));
+    before(|| check_object("ibv_resize_cq", Kind::CompletionQueue, cq as usize));
     let result = original::ibv_resize_cq(cq, cqe);
     after(|_| {
         call.end(
@@ -600,31 +610,13 @@ pub unsafe fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 }
 
 pub unsafe fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    let call = Call::begin();
-    before(|| {
-        check_object("ibv_destroy_cq", "completion queue", cq as usize);
-        if settings::is(Mode::Check) {
-            let unacknowledged = model()
-                .completions
-                .get(cq as u64)
-                .map_or(0, |queue| queue.unacknowledged);
-            check::destroy_completion_queue(cq as usize, unacknowledged);
-        }
-    });
-    let result = original::ibv_destroy_cq(cq);
-    after(|_| {
-        if result == 0 {
-            model().completions.remove(cq as u64);
-            extended::forget_completion_queue(cq);
-        }
-        died(cq as usize, "completion queue", result);
-        call.end(
-            "ibv_destroy_cq",
-            &[("cq", Value::Pointer(cq as usize))],
-            Outcome::Code(result),
-        );
-    });
-    result
+    destroy(
+        "ibv_destroy_cq",
+        Kind::CompletionQueue,
+        cq as usize,
+        ("cq", Value::Pointer(cq as usize)),
+        || original::ibv_destroy_cq(cq),
+    )
 }
 
 /// A thread may be cancelled in this call: nothing is held that would have to be
@@ -636,7 +628,11 @@ pub unsafe fn ibv_get_cq_event(
 ) -> c_int {
     let call = Call::begin();
     before(|| {
-        check_object("ibv_get_cq_event", "completion channel", channel as usize);
+        check_object(
+            "ibv_get_cq_event",
+            Kind::CompletionChannel,
+            channel as usize,
+        );
         if settings::is(Mode::Check) && !channel.is_null() {
             check::wait_begins(channel);
         }
@@ -679,7 +675,7 @@ pub unsafe fn ibv_get_cq_event(
 pub unsafe fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     let call = Call::begin();
     before(|| {
-        check_object("ibv_ack_cq_events", "completion queue", cq as usize);
+        check_object("ibv_ack_cq_events", Kind::CompletionQueue, cq as usize);
         match settings::mode() {
             Some(Mode::Stat) => thread::counters().acknowledged.add(events.into()),
             Some(Mode::Check) if !cq.is_null() => {
@@ -706,11 +702,11 @@ pub unsafe fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
 
 pub unsafe fn ibv_create_srq(pd: *mut ibv_pd, attributes: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     let call = Call::begin();
-    before(|| check_object("ibv_create_srq", "protection domain", pd as usize));
+    before(|| check_object("ibv_create_srq", Kind::ProtectionDomain, pd as usize));
     let srq = original::ibv_create_srq(pd, attributes);
     after(|errno| {
         if let (false, Some(granted)) = (srq.is_null(), attributes.as_ref()) {
-            model().alive(srq as usize);
+            model().born(srq as usize);
             let queue = SharedQueue {
                 queue: srq as usize,
                 context: model().context_id((*srq).context),
@@ -731,40 +727,16 @@ pub unsafe fn ibv_create_srq(pd: *mut ibv_pd, attributes: *mut ibv_srq_init_attr
 }
 
 pub unsafe fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
-    let call = Call::begin();
-    before(|| check_object("ibv_destroy_srq", "shared receive queue", srq as usize));
-    let result = original::ibv_destroy_srq(srq);
-    after(|_| {
-        if result == 0 {
-            model().shared.remove(srq as u64);
-        }
-        died(srq as usize, "shared receive queue", result);
-        call.end(
-            "ibv_destroy_srq",
-            &[("srq", Value::Pointer(srq as usize))],
-            Outcome::Code(result),
-        );
-    });
-    result
+    destroy(
+        "ibv_destroy_srq",
+        Kind::SharedReceiveQueue,
+        srq as usize,
+        ("srq", Value::Pointer(srq as usize)),
+        || original::ibv_destroy_srq(srq),
+    )
 }
 
 // --- queue pairs ---------------------------------------------------------------------------
-
-/// What a queue pair says of itself.
-pub unsafe fn new_pair(qp: *mut ibv_qp, pd: *mut ibv_pd) -> Pair {
-    Pair {
-        qp: qp as usize,
-        number: (*qp).qp_num,
-        context: model().context_id((*qp).context),
-        kind: (*qp).qp_type,
-        domain: model().root(pd),
-        srq: (*qp).srq as usize,
-        send_cq: (*qp).send_cq as usize,
-        recv_cq: (*qp).recv_cq as usize,
-        iwarp: is_iwarp((*qp).context),
-        ..Pair::default()
-    }
-}
 
 pub fn pair_fields(qp: &ibv_qp, limits: Option<Limits>) -> [Field; 3] {
     [
@@ -782,7 +754,7 @@ pub fn pair_fields(qp: &ibv_qp, limits: Option<Limits>) -> [Field; 3] {
 
 pub unsafe fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     let call = Call::begin();
-    before(|| check_object("ibv_create_qp", "protection domain", pd as usize));
+    before(|| check_object("ibv_create_qp", Kind::ProtectionDomain, pd as usize));
     let qp = original::ibv_create_qp(pd, attributes);
     after(|errno| {
         let Some(granted) = attributes.as_ref() else {
@@ -805,7 +777,7 @@ pub unsafe fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) 
             all_signaled: granted.sq_sig_all != 0,
             send: Requests::with_depth(granted.cap.max_send_wr),
             recv: Requests::with_depth(granted.cap.max_recv_wr),
-            ..new_pair(qp, pd)
+            ..model().describe_pair(qp, pd)
         };
         model().insert_pair(pair);
         call.end(
@@ -819,7 +791,7 @@ pub unsafe fn ibv_create_qp(pd: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) 
 
 pub unsafe fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int {
     let call = Call::begin();
-    before(|| check_object("ibv_modify_qp", "queue pair", qp as usize));
+    before(|| check_object("ibv_modify_qp", Kind::QueuePair, qp as usize));
     let result = original::ibv_modify_qp(qp, attributes, mask);
     after(|_| {
         let state = attributes
@@ -849,46 +821,29 @@ pub unsafe fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask:
 }
 
 pub unsafe fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    let call = Call::begin();
-    let mut known = None;
     let mut number = 0;
     before(|| {
-        check_object("ibv_destroy_qp", "queue pair", qp as usize);
-        // Out of the model before the call: its number may be given out again at once,
-        // and its memory be gone.
-        known = model().remove_pair(qp as usize);
-        if let Some(pair) = &known {
+        if let Some(pair) = model().pairs.get(qp as u64) {
             number = pair.number;
-            if settings::is(Mode::Check) {
-                check::destroy_pair(pair);
-            }
         }
     });
-    let result = original::ibv_destroy_qp(qp);
-    after(|_| {
-        if result == 0 {
-            extended::forget_pair(qp);
-        } else if let Some(pair) = known {
-            model().insert_pair(pair);
-        }
-        died(qp as usize, "queue pair", result);
-        call.end(
-            "ibv_destroy_qp",
-            &[("qp", Value::Hex(number.into()))],
-            Outcome::Code(result),
-        );
-    });
-    result
+    destroy(
+        "ibv_destroy_qp",
+        Kind::QueuePair,
+        qp as usize,
+        ("qp", Value::Hex(number.into())),
+        || original::ibv_destroy_qp(qp),
+    )
 }
 
 // --- the rest ------------------------------------------------------------------------------
 
 pub unsafe fn ibv_create_ah(pd: *mut ibv_pd, attributes: *mut c_void) -> *mut ibv_ah {
     let call = Call::begin();
-    before(|| check_object("ibv_create_ah", "protection domain", pd as usize));
+    before(|| check_object("ibv_create_ah", Kind::ProtectionDomain, pd as usize));
     let ah = original::ibv_create_ah(pd, attributes);
     after(|errno| {
-        model().alive(ah as usize);
+        model().born(ah as usize);
         call.end(
             "ibv_create_ah",
             &[domain_field(pd)],
@@ -906,29 +861,24 @@ pub unsafe fn ibv_create_ah_from_wc(
     port: u8,
 ) -> *mut ibv_ah {
     let ah = original::ibv_create_ah_from_wc(pd, wc, grh, port);
-    after(|_| model().alive(ah as usize));
+    after(|_| model().born(ah as usize));
     ah
 }
 
 pub unsafe fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
-    let call = Call::begin();
-    before(|| check_object("ibv_destroy_ah", "address handle", ah as usize));
-    let result = original::ibv_destroy_ah(ah);
-    after(|_| {
-        died(ah as usize, "address handle", result);
-        call.end(
-            "ibv_destroy_ah",
-            &[("ah", Value::Pointer(ah as usize))],
-            Outcome::Code(result),
-        );
-    });
-    result
+    destroy(
+        "ibv_destroy_ah",
+        Kind::AddressHandle,
+        ah as usize,
+        ("ah", Value::Pointer(ah as usize)),
+        || original::ibv_destroy_ah(ah),
+    )
 }
 
 /// As [`ibv_get_cq_event`]: nothing is held.
 pub unsafe fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int {
     let call = Call::begin();
-    before(|| check_object("ibv_get_async_event", "context", context as usize));
+    before(|| check_object("ibv_get_async_event", Kind::Context, context as usize));
     let result = original::ibv_get_async_event(context, event);
     after(|errno| {
         let kind = event

@@ -1,58 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library knows about the program's objects.
 
+mod context;
 pub mod devices;
+mod life;
+mod pair;
 
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
-use rdma_verbs_bindings::{
-    IBV_QPS_ERR, IBV_QPS_RESET, IBV_TRANSPORT_IWARP, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_cap, ibv_srq, ibv_transport_type,
-};
+use rdma_verbs_bindings::{ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq};
 
 use crate::lock::Lock;
 use crate::own_stack;
 use crate::registry::{Entry, Map, Registry};
-use crate::request::{Request, Requests};
+use crate::request::Requests;
 use crate::stack::Stack;
 
-/// A device that was opened.
-#[derive(Default)]
-pub struct Context {
-    /// Small, from 1; 0 stands for a context whose opening was not seen.
-    pub id: u32,
-    /// All its registrations are seen: it was not imported from another process, and
-    /// no keys are made by means that are not hooked.
-    pub complete: bool,
-    pub name: Name,
-}
-
-/// A device's name.
-#[derive(Clone, Copy, Default)]
-pub struct Name {
-    bytes: [u8; 24],
-}
-
-impl Name {
-    pub fn new(name: &[u8]) -> Self {
-        let mut this = Self::default();
-        for (to, from) in this.bytes.iter_mut().zip(name) {
-            *to = *from;
-        }
-        this
-    }
-
-    pub fn text(&self) -> &str {
-        let end = self
-            .bytes
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(self.bytes.len());
-        std::str::from_utf8(self.bytes.get(..end).unwrap_or_default()).unwrap_or("?")
-    }
-}
+use context::is_iwarp;
+pub use context::{Context, Name};
+pub use life::{Dead, Dying, keep_originals, originals};
+pub use pair::{Building, Full, Limits, Pair};
 
 /// A memory region.
 #[derive(Clone, Copy, Default)]
@@ -89,97 +57,6 @@ impl User {
                 Self::SEVERAL
             };
         }
-    }
-}
-
-/// A queue pair.
-// Four facts that have nothing to do with one another.
-#[allow(clippy::struct_excessive_bools)]
-#[derive(Default)]
-pub struct Pair {
-    pub qp: usize,
-    pub number: u32,
-    pub context: u32,
-    pub kind: u32,
-    pub domain: usize,
-    pub srq: usize,
-    pub send_cq: usize,
-    pub recv_cq: usize,
-    /// What the provider granted; `None` where the creation was not seen.
-    pub limits: Option<Limits>,
-    pub all_signaled: bool,
-    /// The kernel connects it, and libibverbs is not told of its states.
-    pub iwarp: bool,
-    pub send: Requests,
-    pub recv: Requests,
-    /// A completion said that the queue pair is in error.
-    pub failed: bool,
-    /// The send queue was found full when that many polls had been made.
-    pub full: Option<crate::check::Full>,
-    /// Whether it has the operations of `ibv_wr_start` and so on.
-    pub extended: bool,
-    /// The batch in the making.
-    pub batch: Vec<Building>,
-}
-
-/// Whether a device speaks iWARP.
-///
-/// # Safety
-/// `context` is open.
-pub unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
-    /// In `struct ibv_device`, after two pointers and the type of its node.
-    const OFFSET: usize = 2 * size_of::<usize>() + size_of::<c_int>();
-    let device = (*context).device.cast::<u8>();
-    !device.is_null() && *device.add(OFFSET).cast::<ibv_transport_type>() == IBV_TRANSPORT_IWARP
-}
-
-/// What a queue pair was granted.
-#[derive(Clone, Copy)]
-pub struct Limits {
-    pub sends: u32,
-    pub send_buffers: u32,
-    pub receive_buffers: u32,
-    pub inline: u32,
-}
-
-impl From<ibv_qp_cap> for Limits {
-    fn from(cap: ibv_qp_cap) -> Self {
-        Self {
-            sends: cap.max_send_wr,
-            send_buffers: cap.max_send_sge,
-            receive_buffers: cap.max_recv_sge,
-            inline: cap.max_inline_data,
-        }
-    }
-}
-
-/// A request of `ibv_wr_…`, whose buffers are set by calls of their own.
-#[derive(Clone, Copy)]
-pub struct Building {
-    pub request: Request<'static>,
-    pub buffers: [rdma_verbs_bindings::ibv_sge; 4],
-}
-
-impl Building {
-    pub fn request(&self) -> Request<'_> {
-        let count = (self.request.count.max(0) as usize).min(self.buffers.len());
-        Request {
-            buffers: self.buffers.get(..count).unwrap_or_default(),
-            ..self.request
-        }
-    }
-}
-
-impl Pair {
-    /// The state as libibverbs keeps it, where it does.
-    pub fn state(&self) -> Option<u32> {
-        // SAFETY: the queue pair is in use by the caller of a hook.
-        (!self.iwarp).then(|| unsafe { (*(self.qp as *const ibv_qp)).state })
-    }
-
-    /// Whether requests on it may end without touching memory.
-    pub fn is_dead(&self) -> bool {
-        self.failed || matches!(self.state(), None | Some(IBV_QPS_ERR | IBV_QPS_RESET))
     }
 }
 
@@ -220,7 +97,7 @@ pub struct Model {
     /// From a parent domain to the domain it stands on.
     pub parents: Registry<usize>,
     /// Objects that were destroyed, and where.
-    pub dead: Registry<Dead>,
+    dead: Registry<Dead>,
     dead_count: AtomicUsize,
     /// The program reads or writes queues by itself: what is known of outstanding
     /// requests may be wrong.
@@ -228,13 +105,6 @@ pub struct Model {
     next_context: AtomicU32,
     /// The regions that were deregistered last.
     gone: Lock<Gone>,
-}
-
-/// An object that was destroyed.
-#[derive(Clone, Copy, Default)]
-pub struct Dead {
-    pub kind: &'static str,
-    pub stack: Stack,
 }
 
 #[derive(Default)]
@@ -314,16 +184,20 @@ fn number_key(context: u32, number: u32) -> usize {
 }
 
 impl Model {
-    pub fn insert_context(&self, context: *mut ibv_context, complete: bool, name: Name) {
+    /// # Safety
+    /// `context` is open.
+    pub unsafe fn insert_context(&self, context: *mut ibv_context, complete: bool) {
+        self.born(context as usize);
         let id = self.next_context.fetch_add(1, Relaxed) & 0x7fff_ffff;
         self.ids.insert(context as usize, id as usize);
-        self.contexts
-            .insert(context as u64, Context { id, complete, name });
-    }
-
-    pub fn remove_context(&self, context: *mut ibv_context) {
-        self.ids.remove(context as usize);
-        self.contexts.remove(context as u64);
+        self.contexts.insert(
+            context as u64,
+            Context {
+                id,
+                complete,
+                name: Name::of(context),
+            },
+        );
     }
 
     pub fn context_id(&self, context: *mut ibv_context) -> u32 {
@@ -343,7 +217,7 @@ impl Model {
     }
 
     pub fn insert_region(&self, region: Region) {
-        self.alive(region.mr);
+        self.born(region.mr);
         self.regions
             .insert(region_key(region.context, region.lkey), region);
     }
@@ -363,15 +237,23 @@ impl Model {
         self.region(self.context_id((*mr).context), (*mr).lkey)
     }
 
-    /// The region is deregistered, at that place.
-    pub fn remove_region(&self, region: &Region, stack: Stack) {
-        self.regions.remove(region_key(region.context, region.lkey));
+    /// Remembers a region that was deregistered, at that place.
+    fn deregistered(&self, region: Region, stack: Stack) {
         let mut gone = self.gone.lock();
         let next = gone.next;
         gone.next = (next + 1) % gone.ring.len();
         if let Some(place) = gone.ring.get_mut(next) {
-            *place = Region { stack, ..*region };
+            *place = Region { stack, ..region };
         }
+    }
+
+    /// A region was registered again, with other properties or keys.
+    pub fn change_region(&self, before: &Region, now: Region) {
+        if before.lkey != now.lkey {
+            self.regions.remove(region_key(before.context, before.lkey));
+            self.deregistered(*before, Stack::default());
+        }
+        self.regions.insert(region_key(now.context, now.lkey), now);
     }
 
     /// A region of that key that was deregistered not long ago.
@@ -384,10 +266,30 @@ impl Model {
     }
 
     pub fn insert_pair(&self, pair: Pair) -> Entry<Pair> {
-        self.alive(pair.qp);
+        self.born(pair.qp);
         self.numbers
             .insert(number_key(pair.context, pair.number), pair.qp);
         self.pairs.insert(pair.qp as u64, pair)
+    }
+
+    /// What a queue pair says of itself.
+    ///
+    /// # Safety
+    /// `qp` points to a queue pair.
+    pub unsafe fn describe_pair(&self, qp: *mut ibv_qp, pd: *mut ibv_pd) -> Pair {
+        let queue = &*qp;
+        Pair {
+            qp: qp as usize,
+            number: queue.qp_num,
+            context: self.context_id(queue.context),
+            kind: queue.qp_type,
+            domain: self.root(pd),
+            srq: queue.srq as usize,
+            send_cq: queue.send_cq as usize,
+            recv_cq: queue.recv_cq as usize,
+            iwarp: is_iwarp(queue.context),
+            ..Pair::default()
+        }
     }
 
     /// A queue pair, also one whose creation was not seen.
@@ -396,35 +298,27 @@ impl Model {
     /// `qp` points to a queue pair.
     #[inline]
     pub unsafe fn pair(&self, qp: *mut ibv_qp) -> Entry<Pair> {
-        if let Some(pair) = self.pairs.get(qp as u64) {
-            return pair;
+        match self.pairs.get(qp as u64) {
+            Some(pair) => pair,
+            None => self.unknown_pair(qp),
         }
-        let queue = &*qp;
-        self.insert_pair(Pair {
-            qp: qp as usize,
-            number: queue.qp_num,
-            context: self.context_id(queue.context),
-            kind: queue.qp_type,
-            domain: self.root(queue.pd),
-            srq: queue.srq as usize,
-            send_cq: queue.send_cq as usize,
-            recv_cq: queue.recv_cq as usize,
-            iwarp: is_iwarp(queue.context),
-            ..Pair::default()
-        })
+    }
+
+    #[cold]
+    unsafe fn unknown_pair(&self, qp: *mut ibv_qp) -> Entry<Pair> {
+        let fresh = self.describe_pair(qp, (*qp).pd);
+        let key = number_key(fresh.context, fresh.number);
+        let pair = self.pairs.get_or_insert(qp as u64, fresh);
+        if self.numbers.get(key) != Some(qp as usize) {
+            self.numbers.insert(key, qp as usize);
+        }
+        pair
     }
 
     pub fn pair_of_number(&self, context: u32, number: u32) -> Option<Entry<Pair>> {
         let qp = self.numbers.get(number_key(context, number))?;
-        self.pairs.get(qp as u64)
-    }
-
-    pub fn remove_pair(&self, qp: usize) -> Option<Pair> {
-        let pair = self.pairs.remove(qp as u64)?;
-        // Two threads may have met it at the same moment, where its making was not seen.
-        while self.pairs.remove(qp as u64).is_some() {}
-        self.numbers.remove(number_key(pair.context, pair.number));
-        Some(pair)
+        let pair = self.pairs.get(qp as u64)?;
+        (pair.number == number && pair.context == context).then_some(pair)
     }
 
     /// # Safety
@@ -439,7 +333,7 @@ impl Model {
             domain: self.root((*srq).pd),
             ..SharedQueue::default()
         };
-        self.shared.insert(srq as u64, fresh)
+        self.shared.get_or_insert(srq as u64, fresh)
     }
 
     /// # Safety
@@ -454,24 +348,6 @@ impl Model {
             armed: u32::MAX,
             ..CompletionQueue::default()
         };
-        self.completions.insert(cq as u64, fresh)
-    }
-
-    /// An object came to life at an address where another may have died.
-    pub fn alive(&self, object: usize) {
-        if self.dead.remove(object as u64).is_some() {
-            self.dead_count.fetch_sub(1, Relaxed);
-        }
-    }
-
-    pub fn died(&self, object: usize, kind: &'static str, stack: Stack) {
-        if self.dead_count.load(Relaxed) < MOST_DEAD {
-            self.dead_count.fetch_add(1, Relaxed);
-            self.dead.insert(object as u64, Dead { kind, stack });
-        }
+        self.completions.get_or_insert(cq as u64, fresh)
     }
 }
-
-/// A program that makes and destroys objects for ever must not fill the memory with
-/// them. Most of their addresses come again, and make room.
-const MOST_DEAD: usize = 1 << 14;
