@@ -10,7 +10,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,10 +274,18 @@ static void refused(void)
 	loop_stop_and_close(&loop);
 }
 
+enum {
+	WRITES = 500,
+	UNDER_WAY = 32,	/* fewer than the completion queue has room for */
+};
+static atomic_int taken;
+
 static void *take_completions(void *loop)
 {
-	for (int i = 0; i < 500; i++)
+	for (int i = 0; i < WRITES; i++) {
 		require(loop_wait(loop).status == IBV_WC_SUCCESS, "status");
+		atomic_fetch_add(&taken, 1);
+	}
 	return NULL;
 }
 
@@ -291,8 +301,10 @@ static void classic_on_extended(void)
 	open_extended(&loop, loop.cq);
 	request = loop_request(&loop, IBV_WR_RDMA_WRITE, &buffer);
 	require(!pthread_create(&thread, NULL, take_completions, &loop), "pthread_create");
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < WRITES; i++) {
 		request.wr_id = (uint64_t)i;
+		while (i - atomic_load(&taken) >= UNDER_WAY)
+			sched_yield();
 		while (loop_send(&loop, &request))
 			require(errno == ENOMEM || errno == EAGAIN || !errno, "ibv_post_send");
 	}
