@@ -84,6 +84,13 @@ build/examples/%: examples/%.c $(wildcard examples/*.h include/rdma/*.h) $(LIBRA
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
 
+# The examples with a fault, which examples/test has to notice.
+CHANGED := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/examples/*.c))
+
+build/c-tests/examples/%: c-tests/examples/%.c $(wildcard examples/*.[ch] include/rdma/*.h) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(TEST_CFLAGS) -Iexamples $< -o $@ $(TEST_LIBS)
+
 FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/unit/test_*.c))
 DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device/test_*.c))
 TEST_HEADERS := $(wildcard c-tests/*/*.h include/rdma/*.h)
@@ -148,7 +155,7 @@ check:
 	@scripts/check $(SUITES)
 
 .PHONY: tests
-tests: $(FAULT_PROGRAMS) $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
+tests: $(CHANGED) $(FAULT_PROGRAMS) $(FAKE_TESTS) $(DEVICE_TESTS) build/c-tests/differential/differential build/c-tests/device/interop
 
 HOURS ?= 1
 .PHONY: soak

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* kv_lookup, but the last read of a batch is of another bucket. */
+#define _DEFAULT_SOURCE 1
+#include "ext_common.h"
+
+static int read_other_bucket(struct rdma_cm_id *id, struct rdmax_rdma *v, int n, int *posted)
+{
+	v[n - 1].remote_addr ^= 64;
+	return rdmax_post_reads(id, v, n, posted);
+}
+
+#define rdmax_post_reads read_other_bucket
+#include "kv_lookup.c"
