@@ -75,19 +75,20 @@ $(LIBRARY): $(SHARED)
 
 WARNINGS := -Wall -Wextra -Werror
 TEST_CFLAGS := -std=gnu11 $(CFLAGS) $(WARNINGS) -Iinclude
-# The programs find the library that was built here, wherever they are started.
+# The programs find the library that was built here, wherever they are started. They load
+# it, so that they need not be linked anew when it changes.
 TEST_LIBS := -Lbuild -Wl,-rpath,$(CURDIR)/build -lrdma_verbs $(VERBS_LIBS)
 
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
 
-build/examples/%: examples/%.c $(wildcard examples/*.h include/rdma/*.h) $(LIBRARY)
+build/examples/%: examples/%.c $(wildcard examples/*.h include/rdma/*.h) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS)
 
 # The examples with a fault, which examples/test has to notice.
 CHANGED := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/examples/*.c))
 
-build/c-tests/examples/%: c-tests/examples/%.c $(wildcard examples/*.[ch] include/rdma/*.h) $(LIBRARY)
+build/c-tests/examples/%: c-tests/examples/%.c $(wildcard examples/*.[ch] include/rdma/*.h) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) -Iexamples $< -o $@ $(TEST_LIBS)
 
@@ -95,28 +96,28 @@ FAKE_TESTS   := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/unit/t
 DEVICE_TESTS := $(patsubst c-tests/%.c,build/c-tests/%,$(wildcard c-tests/device/test_*.c))
 TEST_HEADERS := $(wildcard c-tests/*/*.h include/rdma/*.h)
 
-build/c-tests/unit/test_%: c-tests/unit/test_%.c c-tests/fake/fake.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_%: c-tests/unit/test_%.c c-tests/fake/fake.c $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/fake/fake.c -o $@ $(TEST_LIBS) -lcmocka
 
 # Brings its own provider.
-build/c-tests/unit/test_threads: c-tests/unit/test_threads.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_threads: c-tests/unit/test_threads.c $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
 # The extension helpers, on a provider whose queues work.
-build/c-tests/unit/test_ext_%: c-tests/unit/test_ext_%.c c-tests/fake/ext_fake.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/unit/test_ext_%: c-tests/unit/test_ext_%.c c-tests/fake/ext_fake.c $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/fake/ext_fake.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
-build/c-tests/device/test_%: c-tests/device/test_%.c c-tests/device/device.c $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/device/test_%: c-tests/device/test_%.c c-tests/device/device.c $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< c-tests/device/device.c -o $@ $(TEST_LIBS) -lcmocka -lpthread
 
 # The load whose wire and peers fail.
 FAULT_PROGRAMS := build/c-tests/faults/server build/c-tests/faults/client
 
-$(FAULT_PROGRAMS): build/c-tests/faults/%: c-tests/faults/%.c c-tests/faults/load.h $(TEST_HEADERS) $(LIBRARY)
+$(FAULT_PROGRAMS): build/c-tests/faults/%: c-tests/faults/%.c c-tests/faults/load.h $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $< -o $@ $(TEST_LIBS) -lpthread
 
@@ -130,7 +131,7 @@ build/c-tests/differential/oracle_%.o: c-tests/differential/oracle.c $(TEST_HEAD
 ORACLES := build/c-tests/differential/oracle_with_assert.o build/c-tests/differential/oracle_without_assert.o
 DIFFERENTIAL := $(filter-out %/oracle.c,$(wildcard c-tests/differential/*.c)) c-tests/fake/fake.c
 
-build/c-tests/differential/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) $(LIBRARY)
+build/c-tests/differential/differential: $(DIFFERENTIAL) $(ORACLES) $(TEST_HEADERS) | $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(TEST_CFLAGS) $(DIFFERENTIAL) $(ORACLES) -o $@ $(TEST_LIBS)
 
@@ -151,7 +152,7 @@ SUITES ?= unit generated fake differential rdma_sys header layout consumers pack
 .PHONY: check
 check:
 	@scripts/need --quiet build check vm
-	@$(MAKE) --no-print-directory all $(EXAMPLES) tests
+	@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) all $(EXAMPLES) tests
 	@scripts/check $(SUITES)
 
 .PHONY: tests
