@@ -114,7 +114,9 @@ pub unsafe fn post_all(
             let (ready, refused) = list.build(done, end, outside);
             let (accepted, result) = list.submit(id, ready);
             done = done.saturating_add(accepted);
-            *posted = c_int::try_from(done).unwrap_or(count);
+            // No more than `count`.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+            posted.write(done as c_int);
             result?;
             refused?;
         }

@@ -33,14 +33,48 @@ pub unsafe fn take(
     wc: *mut ibv_wc,
     timeout_ms: c_int,
 ) -> Result<c_int, Failure> {
-    // SAFETY: as the caller promises; `wc` is not NULL once it is used.
+    not_null(id, c"id")?;
+    // SAFETY: `id` is not NULL, so it is valid; `wc` is not NULL once it is used.
     unsafe {
-        let queue = Queue::of(side, id)?;
+        let cq = side.queue(id)?;
         not_null(wc, c"wc")?;
         if entries <= 0 {
             return Err(Failure::Count(entries));
         }
-        undisturbed(|| queue.wait(entries, wc, &mut Deadline::after(timeout_ms)))
+        undisturbed(|| {
+            // Most often there is one, and nothing else needs to be known.
+            let found = poll(cq, entries.min(AT_ONCE), wc)?;
+            if found != 0 && (found < AT_ONCE || found == entries) {
+                return Ok(found);
+            }
+            take_more(side, id, entries, wc, found, timeout_ms)
+        })
+    }
+}
+
+/// After the first `found` completions, which were none or as many as are polled at once.
+///
+/// # Safety
+/// As for [`take`], with nothing that is NULL.
+#[inline(never)]
+unsafe fn take_more(
+    side: Side,
+    id: *mut rdma_cm_id,
+    entries: c_int,
+    wc: *mut ibv_wc,
+    found: c_int,
+    timeout_ms: c_int,
+) -> Result<c_int, Failure> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let queue = Queue::of(side, id)?;
+        if found == 0 {
+            return queue.wait_empty(entries, wc, &mut Deadline::after(timeout_ms));
+        }
+        let left = entries.saturating_sub(found);
+        // What has been taken must not be lost; the next call fails as well.
+        let more = queue.poll(left, wc.offset(found as isize)).unwrap_or(0);
+        Ok(found.saturating_add(more))
     }
 }
 
@@ -52,6 +86,10 @@ pub unsafe fn fd(side: Side, id: *mut rdma_cm_id) -> Result<c_int, Failure> {
     // SAFETY: as the caller promises; the channel is valid if it is there.
     unsafe { Ok((*Queue::of(side, id)?.channel()?).fd) }
 }
+
+/// How many completions are polled at once: fewer than the errno value that a missing
+/// operation may return.
+const AT_ONCE: c_int = 64;
 
 impl Queue {
     /// Where the requests of `id` complete.
@@ -116,18 +154,34 @@ impl Queue {
         wc: *mut ibv_wc,
         deadline: &mut Deadline,
     ) -> Result<c_int, Failure> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.poll(entries, wc)? {
+                0 => self.wait_empty(entries, wc, deadline),
+                found => Ok(found),
+            }
+        }
+    }
+
+    /// As [`Queue::wait`], for a queue that was found empty.
+    ///
+    /// # Safety
+    /// As for [`Queue::wait`].
+    unsafe fn wait_empty(
+        &self,
+        entries: c_int,
+        wc: *mut ibv_wc,
+        deadline: &mut Deadline,
+    ) -> Result<c_int, Failure> {
         /// Events that come without end, each of them stale, must not prolong the wait.
         const AFTER_THE_END: c_int = 64;
-        let mut late_events = 0;
+        let mut late_events: c_int = 0;
         loop {
             // SAFETY: as the caller promises.
             unsafe {
+                arm(self.cq)?;
                 let mut found = self.poll(entries, wc)?;
-                if found == 0 {
-                    arm(self.cq)?;
-                    found = self.poll(entries, wc)?;
-                }
-                if found != 0 || late_events == AFTER_THE_END {
+                if found != 0 {
                     return Ok(found);
                 }
                 if self.event_before(deadline)? {
@@ -136,6 +190,10 @@ impl Queue {
                     }
                 } else if deadline.expire() {
                     return Ok(0);
+                }
+                found = self.poll(entries, wc)?;
+                if found != 0 || late_events == AFTER_THE_END {
+                    return Ok(found);
                 }
             }
         }
@@ -170,8 +228,6 @@ impl Queue {
     /// # Safety
     /// As for [`Queue::wait`].
     unsafe fn poll(&self, entries: c_int, wc: *mut ibv_wc) -> Result<c_int, Failure> {
-        // Fewer than the errno value that a missing operation may return.
-        const AT_ONCE: c_int = 64;
         let mut taken: c_int = 0;
         loop {
             let wanted = entries.saturating_sub(taken).min(AT_ONCE);
