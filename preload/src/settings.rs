@@ -78,10 +78,7 @@ pub fn activate(mode: Mode) {
 fn from_environment() -> Settings {
     let list = variable_of(variable::SUPPRESS).unwrap_or_default();
     let suppressed = RuleSet::parse(&list).unwrap_or_else(|name| {
-        say(format_args!(
-            "{}: no rule is called {name}",
-            variable::SUPPRESS
-        ));
+        say(format_args!("{}: no such rule: {name}", variable::SUPPRESS));
         RuleSet::default()
     });
     let format = variable_of(variable::FORMAT).unwrap_or_default();

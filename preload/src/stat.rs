@@ -217,7 +217,7 @@ fn write_table(out: &mut Table) -> Result {
     }
     writeln!(
         out,
-        "polls {}, of them empty {}; arms {}, events {}, acknowledged {}",
+        "polls {} ({} empty), arms {}, events {} ({} acknowledged)",
         sum(|counters| &counters.polls),
         sum(|counters| &counters.empty_polls),
         sum(|counters| &counters.arms),
@@ -226,7 +226,7 @@ fn write_table(out: &mut Table) -> Result {
     )?;
     writeln!(
         out,
-        "registered now {} bytes in {} regions; at most {} bytes, {} regions",
+        "registered now: {} bytes in {} regions; at most: {} bytes, {} regions",
         REGISTERED.bytes.load(Relaxed),
         REGISTERED.regions.load(Relaxed),
         REGISTERED.most_bytes.load(Relaxed),

@@ -17,8 +17,8 @@ use crate::{settings, thread};
 /// What follows from a finding.
 #[derive(Clone, Copy)]
 pub enum Advice {
-    /// How to mend it.
-    Mend(&'static str),
+    /// How to fix it.
+    Fix(&'static str),
     /// What has probably caused it.
     Causes(&'static str),
 }
@@ -79,8 +79,8 @@ impl Finding {
         writeln!(out, "    in:   {} [{process}/{thread}]", settings::name())?;
         let page = self.page.unwrap_or(self.rule.page());
         writeln!(out, "    rule: {}, see {page}", self.rule.name())?;
-        match self.advice.unwrap_or(Advice::Mend(self.rule.advice())) {
-            Advice::Mend(text) => writeln!(out, "    mend: {text}")?,
+        match self.advice.unwrap_or(Advice::Fix(self.rule.advice())) {
+            Advice::Fix(text) => writeln!(out, "    fix:  {text}")?,
             Advice::Causes(text) => writeln!(out, "    likely causes: {text}")?,
         }
         if !stack.is_empty() {
@@ -148,7 +148,7 @@ pub fn report_total() {
         0 => say(format_args!("check: {name} [{process}]: nothing found")),
         1 => say(format_args!("check: {name} [{process}]: 1 finding")),
         count => say(format_args!(
-            "check: {name} [{process}]: {count} findings; those of one place are reported once"
+            "check: {name} [{process}]: {count} findings; repeats at the same place are reported once"
         )),
     }
 }

@@ -123,7 +123,7 @@ fn connected(pair: &Pair, helper: Helper, found: &mut Findings) {
         found.add(
             Rule::NotConnected,
             format!(
-                "{helper} on qp {:#x}, which is in the {} state: it sends from RTS on",
+                "{helper} on qp {:#x}, which is in the {} state: sending requires RTS",
                 pair.number,
                 names::state_name(state)
             ),
@@ -165,7 +165,7 @@ fn operation(pair: &Pair, request: &Request<'_>, helper: Helper, found: &mut Fin
         found.add(
             Rule::Opcode,
             format!(
-                "{helper} posts {name} to qp {:#x}, whose type {} does not have it",
+                "{helper} posts {name} to qp {:#x}, whose type {} does not support it",
                 pair.number,
                 names::transport_name(pair.kind)
             ),
@@ -174,13 +174,13 @@ fn operation(pair: &Pair, request: &Request<'_>, helper: Helper, found: &mut Fin
     let pays_heed = request.operation.can_be_inline() || request.operation == Operation::Other;
     if request.is_inline() && !pays_heed {
         found.0.push(Finding {
-            advice: Some(Advice::Mend(
-                "leave IBV_SEND_INLINE away: the operation has no data to send",
+            advice: Some(Advice::Fix(
+                "drop IBV_SEND_INLINE: the operation sends no data",
             )),
             ..Finding::new(
                 Rule::Opcode,
                 format!(
-                    "{helper} on qp {:#x} has IBV_SEND_INLINE, which {name} does not take",
+                    "{helper} on qp {:#x} has IBV_SEND_INLINE, which {name} does not support",
                     pair.number
                 ),
             )
@@ -207,7 +207,7 @@ fn buffer_count(place: &Place, request: &Request<'_>, helper: Helper, found: &mu
         found.add(
             Rule::SgeCount,
             format!(
-                "{helper} on {} has {} buffers; the most is {most}",
+                "{helper} on {} has {} buffers; the maximum is {most}",
                 place.queue, request.count
             ),
         );
@@ -269,7 +269,7 @@ fn local_buffer(
             ..Finding::new(
                 Rule::LocalBuffer,
                 format!(
-                    "{} has lkey {:#x} of protection domain {:#x}; the queue is of {:#x}",
+                    "{} has lkey {:#x} of protection domain {:#x}; the queue belongs to {:#x}",
                     what(),
                     buffer.lkey,
                     region.domain,
@@ -323,7 +323,7 @@ fn unknown_key(
         found.add(
             Rule::LocalBuffer,
             format!(
-                "{} has lkey {:#x}, which no registration gave out",
+                "{} has lkey {:#x}, which belongs to no registration",
                 what(),
                 buffer.lkey
             ),
@@ -379,7 +379,7 @@ pub fn sent(pair: &mut Pair, refused: bool, found: &mut Findings) {
         found.add(
             Rule::UnsignaledRun,
             format!(
-                "the last {unsignaled} requests on qp {:#x} are unsignaled, and its send queue takes {depth}: no completion will free them",
+                "the last {unsignaled} requests on qp {:#x} are unsignaled, and its send queue holds {depth}: no completion will free them",
                 pair.number
             ),
         );
@@ -420,7 +420,7 @@ fn full_finding(pair: &Pair, full: Full) -> Finding {
         ..Finding::new(
             Rule::SendQueueFull,
             format!(
-                "the send queue of qp {:#x} is full: {} requests are outstanding, and nobody has polled completion queue {:#x} since",
+                "the send queue of qp {:#x} is full: {} requests are outstanding, and completion queue {:#x} has not been polled since",
                 pair.number, full.outstanding, pair.send_cq
             ),
         )
@@ -586,7 +586,7 @@ fn destroy_completion_queue(address: usize, unacknowledged: u32, found: &mut Fin
         found.add(
             Rule::UnackedEvents,
             format!(
-                "completion queue {address:#x} is destroyed while {unacknowledged} of its events are not acknowledged: ibv_destroy_cq waits for that for ever"
+                "completion queue {address:#x} is destroyed with {unacknowledged} unacknowledged events: ibv_destroy_cq waits for them forever"
             ),
         );
     }
@@ -610,7 +610,7 @@ pub fn object(call: &str, kind: Kind, address: usize) {
             other: Some(("destroyed at", dead.stack)),
             ..Finding::new(
                 Rule::Destroyed,
-                format!("{call}: the {name} {address:#x} was destroyed before"),
+                format!("{call}: the {name} {address:#x} was already destroyed"),
             )
         }
         .report();
@@ -630,7 +630,7 @@ pub fn at_exit() {
         Finding::new(
             Rule::LeakedRegion,
             format!(
-                "the region {:#x} of {} bytes, lkey {:#x}, is still registered at the end of the program",
+                "the region {:#x} of {} bytes, lkey {:#x}, is still registered when the program ends",
                 region.start, region.length, region.lkey
             ),
         )

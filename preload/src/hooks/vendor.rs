@@ -41,7 +41,7 @@ fn handed_out(result: c_int, kind: u64, said: &AtomicBool, text: &str) {
 pub unsafe fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
     static SAID: AtomicBool = AtomicBool::new(false);
     let result = original::mlx5dv_init_obj(object, kind);
-    let text = "the program uses mlx5 direct access (mlx5dv_init_obj): the data path of those queues is not visible";
+    let text = "the program accesses queue memory directly (mlx5dv_init_obj): the data path of those queues is not visible";
     handed_out(result, kind, &SAID, text);
     result
 }
@@ -49,7 +49,7 @@ pub unsafe fn mlx5dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
 pub unsafe fn mlx4dv_init_obj(object: *mut c_void, kind: u64) -> c_int {
     static SAID: AtomicBool = AtomicBool::new(false);
     let result = original::mlx4dv_init_obj(object, kind);
-    let text = "the program uses mlx4 direct access (mlx4dv_init_obj): the data path of those queues is not visible";
+    let text = "the program accesses queue memory directly (mlx4dv_init_obj): the data path of those queues is not visible";
     handed_out(result, kind, &SAID, text);
     result
 }
@@ -70,7 +70,7 @@ pub unsafe fn mlx5dv_devx_obj_create(
             model().direct.store(true, Relaxed);
             own_keys(
                 &SAID,
-                "the program makes objects by DevX: queues among them are not visible, and keys that were not registered are no longer reported",
+                "the program creates objects with DevX: queues among them are not visible, and unknown keys are no longer reported",
             );
         }
     });
@@ -156,7 +156,7 @@ pub unsafe fn mlx5dv_create_mkey(attributes: *mut c_void) -> *mut c_void {
         if !key.is_null() {
             own_keys(
                 &SAID,
-                "the program makes mlx5 memory keys of its own: what they cover is not known, and keys that were not registered are no longer reported",
+                "the program creates its own mlx5 memory keys: their ranges are unknown, and unknown keys are no longer reported",
             );
         }
     });

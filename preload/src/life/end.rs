@@ -52,7 +52,7 @@ fn finish(is_safe: bool) -> bool {
     };
     let has_watched = is_worth_a_report();
     if !has_watched {
-        say_that_nothing_was_hooked(mode);
+        say_that_nothing_was_hooked();
     }
     // A signal handler may have ended the program in the middle of a hook. Then this
     // thread holds locks, and has not seen what destructors did since.
@@ -70,15 +70,14 @@ fn finish(is_safe: bool) -> bool {
     settings::get().fail && check::found() > 0
 }
 
-fn say_that_nothing_was_hooked(mode: Mode) {
+fn say_that_nothing_was_hooked() {
     let main = settings::get().main;
     let in_child = devices::any_has_opened();
     if !in_child && (main == 0 || main == thread::process()) {
         say(format_args!(
-            "{} [{}] opened no RDMA device: there was nothing to {}",
+            "{} [{}] opened no RDMA device: nothing to report",
             settings::name(),
-            thread::process(),
-            mode.name()
+            thread::process()
         ));
     }
 }

@@ -46,7 +46,7 @@ fn start_mode(mode_name: &str) {
         let path = output.unwrap_or_default();
         if output::open(None).is_ok() {
             say(format_args!(
-                "cannot write to {}: {error}; nothing is watched",
+                "cannot write to {}: {error}; nothing will be recorded",
                 path.display()
             ));
         }
