@@ -34,7 +34,7 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup loader cost direct unusual ends stack polls \
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup loader early cost direct unusual ends stack polls \
 	lasts) $(addprefix build/c-tests/preload/fake/,plugin-system.so plugin-wheel.so)
 
 tests: preload $(PRELOAD_TESTS)
@@ -43,6 +43,13 @@ build/c-tests/preload/faults build/c-tests/preload/correct build/c-tests/preload
 		c-tests/preload/%.c c-tests/preload/loop.c c-tests/preload/loop.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O1 -g $(WARNINGS) $(filter %.c,$^) -o $@ -libverbs -lpthread
+
+build/c-tests/preload/fake/libearly.so: c-tests/preload/early.c build/c-tests/preload/fake/libibverbs.so.1
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -DLIBRARY -fPIC -shared $^ -o $@ -Wl,-rpath,'$$ORIGIN'
+
+build/c-tests/preload/early: c-tests/preload/early.c build/c-tests/preload/fake/libearly.so \
+		build/c-tests/preload/fake/libibverbs.so.1
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'
 
 # Not linked with libibverbs.
 build/c-tests/preload/lookup build/c-tests/preload/loader: build/c-tests/preload/%: c-tests/preload/%.c \
@@ -60,7 +67,7 @@ build/c-tests/preload/fake/libibverbs.so.1 build/c-tests/preload/fake/libibverbs
 build/c-tests/preload/fake/plugin-system.so: build/c-tests/preload/fake/libibverbs.so.1
 build/c-tests/preload/fake/plugin-wheel.so: build/c-tests/preload/fake/libibverbs-1a2b3c4d.so.1
 build/c-tests/preload/fake/plugin-%.so: c-tests/preload/plugin.c c-tests/preload/plugin.h
-	$(CC) -std=gnu11 -O2 $(WARNINGS) -fPIC -shared $(filter-out %.h,$^) -o $@ -Wl,-rpath,'$$ORIGIN'
+	$(CC) -std=gnu11 -O2 $(WARNINGS) -fPIC -shared $(filter-out %.h,$^) -o $@ -Wl,-z,relro,-z,now -Wl,-rpath,'$$ORIGIN'
 
 build/c-tests/preload/fake/libmlx5.so.1: c-tests/preload/fake_mlx5.c c-tests/preload/fake_mlx5.h \
 		c-tests/preload/fake_mlx5.map

@@ -11,10 +11,17 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::lock::{Held, Lock};
+
+const DT_PLTRELSZ: i64 = 2;
 const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
 const DT_VERDEF: i64 = 0x6fff_fffc;
@@ -27,58 +34,88 @@ const VER_NDX_GLOBAL: u16 = 1;
 type Visit = unsafe extern "C" fn(*mut libc::dl_phdr_info, libc::size_t, *mut c_void) -> c_int;
 
 /// `dl_iterate_phdr`. The loader's lock may be held by another thread when this process is
-/// forked, and is then never released in the child. This library's threads do not: a fork
-/// waits for them. A signal handler may come here while its thread is here.
-struct Iteration(UnsafeCell<libc::pthread_mutex_t>);
-
-// SAFETY: a mutex is made to be shared.
-unsafe impl Sync for Iteration {}
-
-static ITERATION: Iteration = Iteration(UnsafeCell::new(UNLOCKED));
-const UNLOCKED: libc::pthread_mutex_t = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-impl Iteration {
-    unsafe fn run(&self, visit: Visit, data: *mut c_void) {
-        libc::pthread_mutex_lock(self.0.get());
-        libc::dl_iterate_phdr(Some(visit), data);
-        libc::pthread_mutex_unlock(self.0.get());
+/// forked, and is then never released in the child. This library's threads do not hold it:
+/// a fork waits for them.
+fn iterate(visit: Visit, data: *mut c_void) {
+    // SAFETY: each caller gives its `visit` what that takes.
+    let run = || unsafe { libc::dl_iterate_phdr(Some(visit), data) };
+    // From a visit, or from a signal handler that has interrupted one.
+    if is_iterating() {
+        run();
+        return;
     }
+    let _held = ITERATION.lock();
+    ITERATING.store(this_thread(), Relaxed);
+    run();
+    ITERATING.store(0, Relaxed);
 }
+
+static ITERATION: Lock<()> = Lock::new(());
+/// The thread that iterates.
+static ITERATING: AtomicUsize = AtomicUsize::new(0);
+
+fn is_iterating() -> bool {
+    ITERATING.load(Relaxed) == this_thread()
+}
+
+/// A number that no other thread has. Thread-local variables are out of reach while the
+/// address sanitizer starts, and looks its functions up.
+fn this_thread() -> usize {
+    // SAFETY: no preconditions.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Held by the thread that forks.
+struct Forking(UnsafeCell<Option<Held<'static, ()>>>);
+
+// SAFETY: used by the thread that has the lock.
+unsafe impl Sync for Forking {}
+
+static FORKING: Forking = Forking(UnsafeCell::new(None));
 
 /// For `pthread_atfork`.
 pub extern "C" fn before_fork() {
-    // SAFETY: a valid mutex.
-    unsafe { libc::pthread_mutex_lock(ITERATION.0.get()) };
+    if !is_iterating() {
+        let held = ITERATION.lock();
+        // SAFETY: this thread has the lock.
+        unsafe { *FORKING.0.get() = Some(held) };
+    }
 }
 
-/// Likewise, in the parent.
+/// Likewise, in the parent and in the child.
 pub extern "C" fn after_fork() {
-    // SAFETY: locked by this thread, before the fork.
-    unsafe { libc::pthread_mutex_unlock(ITERATION.0.get()) };
+    if !is_iterating() {
+        // SAFETY: as above. Taken out before it is released.
+        drop(unsafe { (*FORKING.0.get()).take() });
+    }
 }
 
-/// In the child, whose thread has another number than the one that has locked it.
-pub fn forget() {
-    // SAFETY: there is no other thread.
-    unsafe { *ITERATION.0.get() = UNLOCKED };
+/// How many objects have been loaded and unloaded.
+fn counters() -> (u64, u64) {
+    unsafe extern "C" fn read(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        counters: *mut c_void,
+    ) -> c_int {
+        let object = &*object;
+        *counters.cast::<(u64, u64)>() = (object.dlpi_adds, object.dlpi_subs);
+        // One object is enough.
+        1
+    }
+    let mut counters = (0, 0);
+    iterate(read, (&raw mut counters).cast());
+    counters
 }
 
 /// A number that changes whenever an object is loaded or unloaded.
 pub fn generation() -> u64 {
-    unsafe extern "C" fn read(
-        object: *mut libc::dl_phdr_info,
-        _: libc::size_t,
-        generation: *mut c_void,
-    ) -> c_int {
-        let object = &*object;
-        *generation.cast::<u64>() = object.dlpi_adds.wrapping_add(object.dlpi_subs);
-        // One object is enough.
-        1
-    }
-    let mut generation = 0;
-    // SAFETY: `read` takes what it is given here.
-    unsafe { ITERATION.run(read, (&raw mut generation).cast()) };
-    generation
+    let (loaded, unloaded) = counters();
+    loaded.wrapping_add(unloaded)
+}
+
+/// How many objects have been unloaded.
+pub fn unloaded() -> u64 {
+    counters().1
 }
 
 /// A loaded object. It stays loaded while [`each`] shows it.
@@ -117,8 +154,7 @@ pub fn each<T>(mut visit: impl FnMut(&Object<'_>) -> ControlFlow<T>) -> Option<T
         visit: &mut visit,
         found: None,
     };
-    // SAFETY: `show` takes what it is given here.
-    unsafe { ITERATION.run(show::<T>, (&raw mut search).cast()) };
+    iterate(show::<T>, (&raw mut search).cast());
     search.found
 }
 
@@ -174,15 +210,72 @@ impl Object<'_> {
     /// The address of a function that the object defines, as a reference to that version
     /// finds it; an empty version means the default one.
     pub fn function(&self, name: &CStr, version: &CStr) -> Option<usize> {
+        // SAFETY: the loader has loaded the object, and keeps it while it is shown.
+        let value = unsafe { self.tables()?.function(name, version)? };
+        Some(self.base.wrapping_add(value))
+    }
+
+    /// Shows the places where the loader has put, or will put, the addresses of functions
+    /// of other objects.
+    pub fn references(&self, mut visit: impl FnMut(Reference<'_>)) {
+        // SAFETY: as above.
+        unsafe {
+            let Some(tables) = self.tables() else {
+                return;
+            };
+            for relocation in tables.relocations() {
+                let symbol = relocation.info >> 32;
+                if !ADDRESSES.contains(&(relocation.info as u32)) || symbol == 0 {
+                    continue;
+                }
+                let symbol = tables.symbol(symbol as u32);
+                if symbol.st_shndx == 0 {
+                    visit(Reference {
+                        name: tables.string(symbol.st_name),
+                        place: self.base.wrapping_add(relocation.place),
+                    });
+                }
+            }
+        }
+    }
+
+    unsafe fn tables(&self) -> Option<Tables> {
         let dynamic = self
             .headers
             .iter()
             .find(|header| header.p_type == libc::PT_DYNAMIC)?;
-        // SAFETY: the loader has loaded the object, and keeps it while it is shown.
-        let value =
-            unsafe { Tables::read(self.base, dynamic.p_vaddr as usize).function(name, version)? };
-        Some(self.base.wrapping_add(value))
+        Some(Tables::read(self.base, dynamic.p_vaddr as usize))
     }
+}
+
+/// A place that holds the address of a function, once the reference is resolved.
+pub struct Reference<'a> {
+    pub name: &'a CStr,
+    pub place: usize,
+}
+
+impl Reference<'_> {
+    pub fn value(&self) -> usize {
+        // SAFETY: in a loaded object; another thread may resolve it.
+        unsafe { AtomicUsize::from_ptr(self.place as *mut usize).load(Relaxed) }
+    }
+}
+
+/// The types of relocations that are the address of a symbol: in a table of addresses, in a
+/// table of functions that are called, and anywhere.
+#[cfg(target_arch = "x86_64")]
+const ADDRESSES: [u32; 3] = [6, 7, 1];
+#[cfg(target_arch = "aarch64")]
+const ADDRESSES: [u32; 3] = [1025, 1026, 257];
+#[cfg(target_arch = "riscv64")]
+const ADDRESSES: [u32; 2] = [5, 2];
+
+/// `Elf64_Rela`.
+#[repr(C)]
+struct Relocation {
+    place: usize,
+    info: u64,
+    addend: i64,
 }
 
 #[derive(Default)]
@@ -193,6 +286,10 @@ struct Tables {
     hash: usize,
     versions: usize,
     definitions: usize,
+    relocations: usize,
+    relocations_size: usize,
+    calls: usize,
+    calls_size: usize,
 }
 
 impl Tables {
@@ -217,10 +314,32 @@ impl Tables {
                 DT_HASH => tables.hash = address,
                 DT_VERSYM => tables.versions = address,
                 DT_VERDEF => tables.definitions = address,
+                DT_RELA => tables.relocations = address,
+                DT_RELASZ => tables.relocations_size = value,
+                DT_JMPREL => tables.calls = address,
+                DT_PLTRELSZ => tables.calls_size = value,
                 _ => {}
             }
             entry = entry.add(1);
         }
+    }
+
+    unsafe fn relocations(&self) -> impl Iterator<Item = &Relocation> {
+        let table = |start: usize, size: usize| {
+            let start = if size == 0 {
+                align_of::<Relocation>()
+            } else {
+                start
+            };
+            slice::from_raw_parts(start as *const Relocation, size / size_of::<Relocation>())
+        };
+        table(self.calls, self.calls_size)
+            .iter()
+            .chain(table(self.relocations, self.relocations_size))
+    }
+
+    unsafe fn symbol(&self, index: u32) -> &libc::Elf64_Sym {
+        &*(self.symbols as *const libc::Elf64_Sym).add(index as usize)
     }
 
     /// The value of a defined function symbol.
@@ -272,7 +391,7 @@ impl Tables {
     }
 
     unsafe fn value(&self, index: u32, name: &CStr, version: &CStr) -> Option<usize> {
-        let symbol = &*(self.symbols as *const libc::Elf64_Sym).add(index as usize);
+        let symbol = self.symbol(index);
         let is_defined = symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0;
         (is_defined && self.string(symbol.st_name) == name && self.has_version(index, version))
             .then_some(symbol.st_value as usize)

@@ -45,3 +45,15 @@ mod stat;
 mod table;
 mod thread;
 mod trace;
+
+/// Called by the loader, before `main`.
+#[cfg(not(test))]
+extern "C" fn start() {
+    life::start();
+    hooks::redirect::direct_references();
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;

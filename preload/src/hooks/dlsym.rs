@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ops::ControlFlow::{Break, Continue};
 use std::ptr;
 
+use super::redirect;
 use super::table::{self, Function};
 use crate::elf;
 use crate::loader;
@@ -75,6 +76,8 @@ unsafe fn answer(
     go_on: Answer,
     look_up: impl FnOnce() -> *mut c_void,
 ) -> Answer {
+    // What was loaded just now is about to be used.
+    redirect::direct_references();
     if name.is_null() {
         return go_on;
     }
@@ -92,17 +95,8 @@ unsafe fn answer(
     Answer::is(hook_of(function, found))
 }
 
-/// The hook of what was found, if that is the function that is hooked and not another of
-/// its name.
 fn hook_of(function: &Function, found: *mut c_void) -> *mut c_void {
-    let original = function.original;
-    if found.is_null() || !elf::defines(found as usize, original.name, original.version) {
-        found
-    } else if loader::behind(original.name, original.version) == found {
-        function.exported()
-    } else {
-        function.bound_to(found)
-    }
+    function.hook_of(found).unwrap_or(found)
 }
 
 /// The answer where the lookup has come, or would have come, to this library: what is

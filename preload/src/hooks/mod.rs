@@ -6,6 +6,7 @@ mod cm;
 mod data;
 mod dlsym;
 mod extended;
+pub mod redirect;
 mod slots;
 mod table;
 mod vendor;

@@ -11,7 +11,10 @@
 use std::ffi::{CStr, c_void};
 
 use super::{cm, vendor, verbs};
+use crate::elf;
 use crate::functions::{functions, types::*};
+use crate::life;
+use crate::loader;
 use crate::original::{self, BOUND, Original, statics};
 
 /// A function that is hooked.
@@ -33,12 +36,24 @@ impl Function {
         self.exported.0.cast_mut().cast()
     }
 
-    /// A hook for this one original; the original itself where there are too many.
-    pub fn bound_to(&self, original: *mut c_void) -> *mut c_void {
-        self.original
-            .bind(original)
-            .and_then(|number| self.bound.get(number))
-            .map_or(original, |hook| hook.0.cast_mut().cast())
+    /// Whether it is an original of this function.
+    pub fn is(&self, found: usize) -> bool {
+        !elf::is_own(found) && elf::defines(found, self.original.name, self.original.version)
+    }
+
+    /// The hook of a function of that name, if it is the one that is hooked: there may be
+    /// others, in other versions.
+    pub fn hook_of(&self, found: *mut c_void) -> Option<*mut c_void> {
+        let (name, version) = (self.original.name, self.original.version);
+        if !self.is(found as usize) {
+            None
+        } else if loader::behind(name, version) == found {
+            Some(self.exported())
+        } else {
+            // Of this one original, as long as there are not too many.
+            let number = self.original.bind(found)?;
+            self.bound.get(number).map(|hook| hook.0.cast_mut().cast())
+        }
     }
 }
 
@@ -62,6 +77,7 @@ macro_rules! entries {
             $($(
                 #[cfg_attr(not(test), unsafe(export_name = concat!(stringify!($name), $suffix)))]
                 pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+                    life::start();
                     original::resolved(|| super::hooks::$name($($argument),*))
                 }
             )*)*
@@ -73,6 +89,7 @@ macro_rules! entries {
                 pub unsafe extern "C" fn $name<const NUMBER: usize>(
                     $($argument: $type),*
                 ) $(-> $result)? {
+                    life::start();
                     original::bound(&statics::$name, NUMBER, || {
                         super::hooks::$name($($argument),*)
                     })

@@ -75,7 +75,7 @@ fn say_that_nothing_was_hooked() {
     let in_child = devices::any_has_opened();
     if !in_child && (main == 0 || main == thread::process()) {
         say(format_args!(
-            "{} [{}] opened no RDMA device: nothing to report",
+            "{} [{}]: saw no RDMA device being opened: nothing to report",
             settings::name(),
             thread::process()
         ));

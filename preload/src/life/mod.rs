@@ -8,6 +8,7 @@ mod system;
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::Once;
 
 use rdma_verbs_settings::{Format, Mode, variable};
 
@@ -25,8 +26,17 @@ unsafe extern "C" {
     fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
-/// Called by the loader, before `main`.
-extern "C" fn start() {
+/// Before anything is watched: the loader calls it before `main`, but the constructor of
+/// another library may open a device even earlier.
+pub fn start() {
+    static STARTED: Once = Once::new();
+    if !STARTED.is_completed() {
+        STARTED.call_once(start_now);
+    }
+}
+
+#[cold]
+fn start_now() {
     let errno = Errno::now();
     thread::note_process();
     // SAFETY: the functions may be called whenever they are.
@@ -85,7 +95,7 @@ fn start_mode(mode_name: &str) {
 /// The child of a fork is a process of its own, with objects of its own.
 extern "C" fn forked() {
     thread::note_process();
-    elf::forget();
+    elf::after_fork();
     let was_in_use = own_stack::forget();
     thread::forget();
     devices::forget();
@@ -98,8 +108,3 @@ extern "C" fn forked() {
         trace::start();
     }
 }
-
-#[cfg(not(test))]
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
