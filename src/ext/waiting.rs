@@ -179,24 +179,43 @@ impl Queue {
         loop {
             // SAFETY: as the caller promises.
             unsafe {
-                arm(self.cq)?;
-                let mut found = self.poll(entries, wc)?;
-                if found != 0 {
-                    return Ok(found);
-                }
-                if self.event_before(deadline)? {
-                    if deadline.has_passed() {
+                let mut is_over = false;
+                // Armed by the one whose turn it is: a completion that is not found after that
+                // raises an event, and nobody else reads it.
+                if let Some(_turn) = Turn::take(self.fd(), deadline)? {
+                    arm(self.cq)?;
+                    let found = self.poll(entries, wc)?;
+                    if found != 0 {
+                        return Ok(found);
+                    }
+                    if !self.event_before(deadline)? {
+                        if deadline.expire() {
+                            return Ok(0);
+                        }
+                    } else if deadline.has_passed() {
                         late_events = late_events.saturating_add(1);
                     }
-                } else if deadline.expire() {
-                    return Ok(0);
+                } else {
+                    is_over = deadline.has_passed();
                 }
-                found = self.poll(entries, wc)?;
-                if found != 0 || late_events == AFTER_THE_END {
+                let found = self.poll(entries, wc)?;
+                if found != 0 || is_over || late_events == AFTER_THE_END {
                     return Ok(found);
                 }
             }
         }
+    }
+
+    /// The channel's file descriptor; -1 where there is no channel.
+    ///
+    /// # Safety
+    /// As for [`Queue::wait`].
+    unsafe fn fd(&self) -> c_int {
+        if self.channel.is_null() {
+            return -1;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { (*self.channel).fd }
     }
 
     /// Takes one completion, in spite of signals, and also from a queue without a channel:
@@ -256,9 +275,6 @@ impl Queue {
         // SAFETY: the channel is valid.
         unsafe {
             let fd = (*channel).fd;
-            let Some(_turn) = Turn::take(fd, deadline)? else {
-                return Ok(!deadline.has_passed());
-            };
             if !readable_before(fd, deadline)? {
                 return Ok(false);
             }
