@@ -25,9 +25,11 @@ mod clock;
 mod counters;
 mod elf;
 mod errno;
+mod event;
 mod functions;
 mod hooks;
 mod kind;
+mod lanes;
 mod life;
 mod loader;
 mod lock;
@@ -36,6 +38,7 @@ mod names;
 mod operation;
 mod original;
 mod output;
+mod outstanding;
 mod own_stack;
 mod registry;
 mod request;
@@ -45,6 +48,7 @@ mod stat;
 mod table;
 mod thread;
 mod trace;
+mod watch;
 
 /// Called by the loader, before `main`.
 #[cfg(not(test))]

@@ -56,13 +56,8 @@ pub fn mode() -> Option<Mode> {
     }
 }
 
-pub fn is(mode: Mode) -> bool {
-    MODE.load(Relaxed) == mode as u8
-}
-
-/// Whether nothing but counters is wanted, for which no object has to be known.
-pub fn only_counts() -> bool {
-    is(Mode::Stat) && !get().latency
+pub fn is_active() -> bool {
+    MODE.load(Relaxed) != INACTIVE
 }
 
 /// Reads the environment, once.

@@ -5,9 +5,11 @@ use std::fmt::{Result, Write};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::counters::{Counter, ThreadCounters};
+use crate::event::{Completed, Event, Posted};
 use crate::names::Duration;
 use crate::operation::{OPERATIONS, Operation};
 use crate::output::{self, Buffer};
+use crate::request::Request;
 use crate::{clock, settings, thread};
 
 /// The child of a fork counts from 0.
@@ -97,9 +99,76 @@ impl Histogram {
 
 static LATENCIES: [Histogram; OPERATIONS.len()] = [const { Histogram::new() }; OPERATIONS.len()];
 
-pub fn latency(operation: Operation, nanos: u64) {
-    if let Some(histogram) = LATENCIES.get(operation as usize) {
-        histogram.add(nanos);
+// --- what happens --------------------------------------------------------------------------
+
+/// Counts what happened.
+#[inline]
+pub fn on(event: &Event<'_>) {
+    match event {
+        Event::Posted(event) => posted(event),
+        Event::TakenBack(request) => taken_back(request),
+        Event::Completed(event, _) => completed(event),
+        Event::Polled {
+            completions,
+            counters,
+            ..
+        } => {
+            counters.polls.add(1);
+            counters.empty_polls.add(u64::from(*completions == 0));
+        }
+        Event::Armed => thread::counters().arms.add(1),
+        Event::Woken(queue) if !queue.is_null() => thread::counters().events.add(1),
+        Event::Acknowledges(_, count) => thread::counters().acknowledged.add((*count).into()),
+        Event::Registered(length) => registered(*length),
+        Event::Reregistered(before, length) => {
+            deregistered(*before);
+            registered(*length);
+        }
+        Event::Deregistered(length) => deregistered(*length),
+        _ => {}
+    }
+}
+
+#[inline]
+fn posted(event: &Posted<'_>) {
+    let operation = event.request.operation;
+    let counters = thread::counters().of(operation);
+    if event.serial.is_none() {
+        counters.refused.add(1);
+        return;
+    }
+    counters.posted.add(1);
+    if operation != Operation::Receive {
+        counters.bytes.add(event.request.length());
+    }
+}
+
+fn taken_back(request: &Request<'_>) {
+    let counters = thread::counters().of(request.operation);
+    counters.posted.take_back(1);
+    counters.bytes.take_back(request.length());
+    counters.refused.add(1);
+}
+
+#[inline]
+fn completed(event: &Completed<'_>) {
+    let completion = event.completion;
+    let operation = match event.request {
+        Some(request) => request.operation(),
+        None if event.is_receive => Operation::Receive,
+        None => Operation::of_completion(completion.opcode),
+    };
+    let counters = thread::counters().of(operation);
+    if completion.has_failed() {
+        counters.failed.add(1);
+        return;
+    }
+    counters.completed.add(1);
+    if let (true, Some(bytes)) = (event.is_receive, completion.bytes) {
+        counters.bytes.add(bytes.into());
+    }
+    if let (Some(request), Some(histogram)) = (event.request, LATENCIES.get(operation as usize)) {
+        histogram.add(event.at.saturating_sub(request.at));
     }
 }
 
@@ -132,14 +201,7 @@ impl Registered {
     }
 }
 
-/// A region was registered with another length.
-pub fn registered_again(before: u64, length: u64) {
-    REGISTERED.regions.fetch_sub(1, Relaxed);
-    REGISTERED.bytes.fetch_sub(before, Relaxed);
-    registered(length);
-}
-
-pub fn registered(length: u64) {
+fn registered(length: u64) {
     let regions = REGISTERED.regions.fetch_add(1, Relaxed) + 1;
     let bytes = REGISTERED
         .bytes
@@ -170,7 +232,7 @@ pub fn has_counted() -> bool {
         })
 }
 
-pub fn deregistered(length: u64) {
+fn deregistered(length: u64) {
     REGISTERED.regions.fetch_sub(1, Relaxed);
     REGISTERED.bytes.fetch_sub(length, Relaxed);
 }

@@ -145,7 +145,7 @@ impl Busy {
 
     #[inline]
     fn enter_as(own: &'static Thread) -> Option<Self> {
-        if own.busy.get() || settings::mode().is_none() {
+        if own.busy.get() || !settings::is_active() {
             return None;
         }
         own.busy.set(true);

@@ -95,6 +95,33 @@ impl Finding {
     }
 }
 
+/// What was found while a lock was held; reported when it is released.
+#[derive(Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    #[cold]
+    pub fn add(&mut self, rule: Rule, what: String) {
+        self.0.push(Finding::new(rule, what));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub fn report(self) {
+        if !self.0.is_empty() {
+            self.report_all();
+        }
+    }
+
+    #[cold]
+    fn report_all(self) {
+        self.0.into_iter().for_each(Finding::report);
+    }
+}
+
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
 /// How often rules were broken.

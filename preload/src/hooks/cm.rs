@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of librdmacm. The queues that they make are seen by the hooks of
-//! libibverbs, which librdmacm calls; here, trace gets its lines, and check looks at
-//! the objects.
+//! libibverbs, which librdmacm calls; here, calls are told of, and the
+//! ids that they use.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,17 +9,14 @@ use rdma_verbs_bindings::{
     ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_srq_init_attr, rdma_addrinfo, rdma_cm_event,
     rdma_cm_id, rdma_conn_param, rdma_event_channel, sockaddr,
 };
-use rdma_verbs_settings::Mode;
 
-use super::verbs::end_of;
-use super::{Call, after, before, stack};
-use crate::check;
+use super::{Call, after, before, end_of};
+use crate::event::{Fields, Outcome, Value};
 use crate::kind::Kind;
 use crate::model::model;
 use crate::names::event_name;
 use crate::original;
-use crate::settings;
-use crate::trace::{Fields, Outcome, Value};
+use crate::watch;
 
 fn id_field(id: *mut rdma_cm_id) -> (&'static str, Value<'static>) {
     ("id", Value::Pointer(id as usize))
@@ -27,9 +24,7 @@ fn id_field(id: *mut rdma_cm_id) -> (&'static str, Value<'static>) {
 
 fn check_id(call: &str, id: *mut rdma_cm_id) {
     before(|| {
-        if settings::is(Mode::Check) {
-            check::object(call, Kind::ConnectionId, id as usize);
-        }
+        watch::uses(call, Kind::ConnectionId, id as usize);
     });
 }
 
@@ -69,7 +64,7 @@ unsafe fn destroy(
     let mut call = Call::begin();
     let mut dying = None;
     check_id(name, id);
-    before(|| dying = Some(model().dying(Kind::ConnectionId, id as usize, stack())));
+    before(|| dying = Some(model().dying(Kind::ConnectionId, id as usize, watch::stack())));
     let result = call.inside(destroy);
     after(|errno| {
         end_of(dying, result == 0);

@@ -1,41 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hooks: functions that stand in for those of libibverbs, librdmacm and the
-//! provider, call them, and tell trace, stat or check what happened.
+//! provider, call them, and tell `watch` what happened.
 
+mod classic;
 mod cm;
-mod data;
+mod completion;
+mod counting;
+mod device;
 mod dlsym;
 mod extended;
+mod list;
+mod memory;
+mod queue_pair;
 pub mod redirect;
 mod slots;
 mod table;
 mod vendor;
-mod verbs;
 
-use rdma_verbs_settings::Mode;
+use std::ffi::c_int;
+
+use rdma_verbs_bindings::ibv_pd;
 
 use crate::clock;
 use crate::errno::Errno;
-use crate::settings;
-use crate::stack::Stack;
+use crate::event::{Called, Event, Field, Fields, Outcome, Value};
+use crate::kind::Kind;
+use crate::model::{Dying, model};
 use crate::thread::{self, Busy};
-use crate::trace::{self, Called, Fields, Outcome};
+use crate::watch;
 
 /// A call that trace writes a line for.
 pub struct Call {
-    from: u64,
+    /// When it began; `None` where nobody wants to know.
+    from: Option<u64>,
     silent: bool,
 }
 
 impl Call {
     pub fn begin() -> Self {
-        let from = if settings::is(Mode::Trace) {
-            clock::now()
-        } else {
-            0
-        };
         Self {
-            from,
+            from: watch::call_begins(),
             silent: false,
         }
     }
@@ -49,16 +53,22 @@ impl Call {
     }
 
     pub fn end(&self, name: &str, arguments: Fields<'_>, outcome: Outcome<'_>) {
-        if settings::is(Mode::Trace) && !self.silent {
-            trace::called(&Called {
+        if let (Some(from), false) = (self.from, self.silent) {
+            tell(Event::Called(&Called {
                 name,
                 arguments,
                 outcome,
-                from: self.from,
+                from,
                 to: clock::now(),
-            });
+            }));
         }
     }
+}
+
+/// Tells what happened, when no lock is held.
+pub fn tell(event: Event<'_>) {
+    // SAFETY: the objects of a hook's event are its caller's.
+    unsafe { watch::on(event) }.report();
 }
 
 /// Does what is to be done after an original has returned, with its errno in hand.
@@ -75,7 +85,59 @@ pub fn before(act: impl FnOnce()) {
     after(|_| act());
 }
 
-/// The call stack, where check will want it.
-pub fn stack() -> Option<Stack> {
-    settings::is(Mode::Check).then(Stack::here)
+fn domain_field(pd: *mut ibv_pd) -> Field {
+    ("pd", Value::Pointer(pd as usize))
+}
+
+/// Calls a function that makes an object of another one. `made` enters it in the model.
+unsafe fn create<T>(
+    name: &str,
+    (kind, of): (Kind, usize),
+    arguments: Fields<'_>,
+    make: impl FnOnce() -> *mut T,
+    made: impl FnOnce(*mut T),
+) -> *mut T {
+    let call = Call::begin();
+    before(|| watch::uses(name, kind, of));
+    let object = make();
+    after(|errno| {
+        if !object.is_null() {
+            model().born(object as usize);
+            made(object);
+        }
+        call.end(name, arguments, Outcome::Object(object as usize, errno));
+    });
+    object
+}
+
+/// Calls a function that destroys an object.
+unsafe fn destroy(
+    name: &str,
+    kind: Kind,
+    object: usize,
+    field: Field,
+    destroy: impl FnOnce() -> c_int,
+) -> c_int {
+    let call = Call::begin();
+    let mut dying = None;
+    before(|| {
+        watch::uses(name, kind, object);
+        watch::destroys(kind, object);
+        dying = Some(model().dying(kind, object, watch::stack()));
+    });
+    let result = destroy();
+    after(|_| {
+        end_of(dying, result == 0);
+        call.end(name, &[field], Outcome::Code(result));
+    });
+    result
+}
+
+/// After the function that destroys an object has returned.
+fn end_of(dying: Option<Dying>, is_destroyed: bool) {
+    match dying {
+        Some(dying) if is_destroyed => model().died(&dying),
+        Some(dying) => model().survived(&dying),
+        None => {}
+    }
 }

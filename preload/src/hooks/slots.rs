@@ -5,15 +5,18 @@
 //! are several copies of each hook, one for each set of originals: devices of one
 //! provider have the same operations and share a set, which is never given up.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering::*};
 
-use rdma_verbs_bindings::{ibv_context, ibv_context_ops};
+use rdma_verbs_bindings::{
+    ibv_context, ibv_context_ops, ibv_cq, ibv_mw, ibv_mw_bind, ibv_qp, ibv_recv_wr, ibv_send_wr,
+    ibv_srq, ibv_wc,
+};
 
-use super::data::{counting, full};
+use super::{classic, counting};
 use crate::output::say;
-use crate::settings;
+use crate::watch;
 
 /// The operations that are replaced.
 #[derive(Clone, Copy)]
@@ -39,13 +42,13 @@ pub struct Slot {
     pub bind_mw: AtomicPtr<c_void>,
 }
 
-pub const SLOTS: usize = 16;
+const SLOTS: usize = 16;
 
 const fn no_function() -> AtomicPtr<c_void> {
     AtomicPtr::new(std::ptr::null_mut())
 }
 
-pub static ORIGINALS: [Slot; SLOTS] = [const {
+static ORIGINALS: [Slot; SLOTS] = [const {
     Slot {
         post_send: no_function(),
         post_recv: no_function(),
@@ -55,6 +58,33 @@ pub static ORIGINALS: [Slot; SLOTS] = [const {
         bind_mw: no_function(),
     }
 }; SLOTS];
+
+pub type PostSend =
+    unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
+pub type PostRecv =
+    unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+pub type PostSrqRecv =
+    unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+pub type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
+pub type ReqNotifyCq = unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int;
+pub type BindMw = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int;
+
+/// The originals of the hooks with that number.
+#[inline]
+pub fn slot<const N: usize>() -> &'static Slot {
+    const { assert!(N < SLOTS) };
+    // SAFETY: N is less than the number of slots.
+    unsafe { ORIGINALS.get_unchecked(N) }
+}
+
+/// The original of a hook that was installed: its address is there.
+#[inline]
+pub unsafe fn original<F: Copy>(place: &AtomicPtr<c_void>) -> F {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let address = place.load(Relaxed);
+    // SAFETY: the slot was filled with functions of this type before its hooks went in.
+    mem::transmute_copy(&address)
+}
 
 /// Which of them are in use, and filled.
 static USED: [AtomicU8; SLOTS] = [const { AtomicU8::new(FREE) }; SLOTS];
@@ -93,7 +123,7 @@ macro_rules! copies {
     };
 }
 
-static FULL: [Hooks; SLOTS] = copies!(full: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+static CLASSIC: [Hooks; SLOTS] = copies!(classic: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 static COUNTING: [Hooks; SLOTS] = copies!(counting: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 
 /// The address of an operation; NULL where there is none.
@@ -153,7 +183,8 @@ unsafe fn replace(context: *mut ibv_context, with: &Hooks) {
 }
 
 fn hook_sets() -> impl Iterator<Item = (&'static Hooks, &'static Slot)> {
-    FULL.iter()
+    CLASSIC
+        .iter()
         .zip(&ORIGINALS)
         .chain(COUNTING.iter().zip(&ORIGINALS))
 }
@@ -167,10 +198,10 @@ pub unsafe fn install(context: *mut ibv_context) {
     if hook_sets().any(|(hooks, _)| hooks.poll_cq == now.poll_cq) {
         return;
     }
-    let sets = if settings::only_counts() {
+    let sets = if watch::only_counts() {
         &COUNTING
     } else {
-        &FULL
+        &CLASSIC
     };
     match number_of(&now).and_then(|number| sets.get(number)) {
         Some(hooks) => replace(context, hooks),

@@ -10,7 +10,6 @@
 
 use std::ffi::{CStr, c_void};
 
-use super::{cm, vendor, verbs};
 use crate::elf;
 use crate::functions::{functions, types::*};
 use crate::life;
@@ -114,7 +113,7 @@ macro_rules! entries {
 
 /// The hooks, wherever they are.
 mod hooks {
-    pub use super::{cm::*, vendor::*, verbs::*};
+    pub use super::super::{cm::*, completion::*, device::*, memory::*, queue_pair::*, vendor::*};
 }
 
 functions!(entries);

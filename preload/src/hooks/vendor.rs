@@ -10,12 +10,12 @@ use rdma_verbs_bindings::{
 };
 
 use super::extended::{created_completion_queue, created_pair};
-use super::verbs::Registration;
+use super::memory::Registration;
 use super::{Call, after};
+use crate::event::Outcome;
 use crate::model::{Limits, model};
 use crate::original;
 use crate::output::say;
-use crate::trace::Outcome;
 
 /// Says something, once for each place that says it.
 fn say_once(said: &AtomicBool, text: &str) {

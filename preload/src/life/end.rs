@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rdma_verbs_settings::{Format, Mode, STATUS_FOUND};
+use rdma_verbs_settings::STATUS_FOUND;
 
 use crate::model::devices;
 use crate::output::say;
 use crate::stack::Stack;
-use crate::{check, model, own_stack, settings, stat, thread, trace};
+use crate::{own_stack, settings, thread, watch};
 
 /// In the child of a fork.
 pub fn forget() {
@@ -20,14 +20,7 @@ pub fn forget() {
 /// Whether there was something to watch: a device, or objects of the parent's that this
 /// process has used.
 pub fn is_worth_a_report() -> bool {
-    let has_used = || {
-        if settings::is(Mode::Stat) {
-            stat::has_counted()
-        } else {
-            model::is_used()
-        }
-    };
-    devices::has_opened() || (devices::has_inherited() && has_used())
+    devices::has_opened() || (devices::has_inherited() && watch::has_seen_something())
 }
 
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
@@ -36,38 +29,34 @@ static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// whoever comes second waits until it is written.
 pub fn last_report() {
     if !HAS_ENDED.swap(true, Relaxed) {
-        match settings::mode() {
-            Some(Mode::Stat) => stat::report(),
-            Some(Mode::Check) => check::report_total(),
-            _ => {}
-        }
+        watch::last_report();
     }
 }
 
 /// What is left to be said at the end, all of it where that `is_safe`; says whether the
 /// exit status is to be [`STATUS_FOUND`].
 fn finish(is_safe: bool) -> bool {
-    let Some(mode) = settings::mode().filter(|_| !HAS_ENDED.load(Relaxed)) else {
+    if settings::mode().is_none() || HAS_ENDED.load(Relaxed) {
         return false;
-    };
+    }
     let has_watched = is_worth_a_report();
     if !has_watched {
         say_that_nothing_was_hooked();
     }
     // A signal handler may have ended the program in the middle of a hook. Then this
     // thread holds locks, and has not seen what destructors did since.
-    if mode == Mode::Check && is_safe && !thread::is_busy() {
-        check::at_exit();
+    if is_safe && !thread::is_busy() {
+        watch::at_exit();
     }
-    if mode == Mode::Trace && is_safe && settings::get().format == Format::Perfetto {
-        trace::finish();
+    if is_safe {
+        watch::finish();
     }
     if has_watched && is_safe {
         own_stack::run(last_report);
     } else if has_watched {
         own_stack::run_soon(last_report);
     }
-    settings::get().fail && check::found() > 0
+    settings::get().fail && watch::found() > 0
 }
 
 fn say_that_nothing_was_hooked() {

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::Once;
 
-use rdma_verbs_settings::{Format, Mode, variable};
+use rdma_verbs_settings::{Mode, variable};
 
 use crate::errno::Errno;
 use crate::model::devices;
 use crate::output::{self, say};
-use crate::{check, clock, elf, model, own_stack, settings, stat, thread, trace};
+use crate::{clock, elf, model, own_stack, settings, thread, watch};
 
 unsafe extern "C" {
     fn __cxa_atexit(
@@ -72,15 +72,7 @@ fn start_mode(mode_name: &str) {
     settings::read();
     system::find_originals();
     own_stack::start();
-    match mode {
-        Mode::Trace if settings::get().format == Format::Perfetto => trace::start(),
-        Mode::Trace => {}
-        Mode::Stat => {
-            signals::on_signal(libc::SIGUSR1, signals::report_now);
-            signals::on_fatal_signals();
-        }
-        Mode::Check => signals::on_fatal_signals(),
-    }
+    signals::handle(mode);
     // SAFETY: the functions may be called whenever they are.
     unsafe {
         // Of no library, so that it is called last: destructors of libraries may well
@@ -89,7 +81,7 @@ fn start_mode(mode_name: &str) {
         __cxa_at_quick_exit(end::end_quickly, ptr::null_mut());
     }
     devices::share_with_children();
-    settings::activate(mode);
+    watch::start(mode);
 }
 
 /// The child of a fork is a process of its own, with objects of its own.
@@ -101,10 +93,5 @@ extern "C" fn forked() {
     devices::forget();
     end::forget();
     model::forget();
-    stat::forget();
-    check::forget(was_in_use);
-    if settings::is(Mode::Trace) && settings::get().format == Format::Perfetto {
-        trace::forget();
-        trace::start();
-    }
+    watch::forget(was_in_use);
 }

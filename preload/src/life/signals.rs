@@ -8,13 +8,13 @@ use rdma_verbs_settings::Mode;
 
 use super::end;
 use crate::errno::Errno;
-use crate::{check, own_stack, settings, stat, thread};
+use crate::{own_stack, thread, watch};
 
 type Handler = extern "C" fn(c_int);
 
 /// Handles a signal that the program leaves to the system. What the program installs
 /// later takes its place.
-pub fn on_signal(signal: c_int, handler: Handler) {
+fn on_signal(signal: c_int, handler: Handler) {
     // SAFETY: zeros are a valid sigaction; the handler is async-signal-safe.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
@@ -32,16 +32,20 @@ pub fn on_signal(signal: c_int, handler: Handler) {
 }
 
 /// Servers are ended by a signal; they deserve a report, too.
-pub fn on_fatal_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+pub fn handle(mode: Mode) {
+    let (now, fatal) = watch::signals(mode);
+    for &signal in now {
+        on_signal(signal, report_now);
+    }
+    for &signal in fatal {
         on_signal(signal, report_and_die);
     }
 }
 
-pub extern "C" fn report_now(_: c_int) {
+extern "C" fn report_now(_: c_int) {
     let errno = Errno::now();
     if end::is_worth_a_report() {
-        own_stack::run_soon(stat::report);
+        own_stack::run_soon(watch::report_now);
     }
     errno.restore();
 }
@@ -50,8 +54,8 @@ extern "C" fn report_and_die(signal: c_int) {
     if end::is_worth_a_report() {
         let is_in_hook = thread::is_busy();
         own_stack::run_soon(|| {
-            if settings::is(Mode::Check) && !is_in_hook {
-                check::report_waits();
+            if !is_in_hook {
+                watch::report_waits();
             }
             end::last_report();
         });

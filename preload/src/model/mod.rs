@@ -4,6 +4,7 @@
 mod context;
 pub mod devices;
 mod life;
+mod matching;
 mod pair;
 
 use std::ptr;
@@ -12,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering:
 use rdma_verbs_bindings::{ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq};
 
 use crate::lock::Lock;
+use crate::outstanding::Requests;
 use crate::own_stack;
 use crate::registry::{Entry, Map, Registry};
-use crate::request::Requests;
 use crate::stack::Stack;
 
 use context::is_iwarp;

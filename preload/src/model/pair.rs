@@ -3,7 +3,8 @@
 
 use rdma_verbs_bindings::{IBV_QPS_ERR, IBV_QPS_RESET, ibv_qp, ibv_qp_cap, ibv_sge};
 
-use crate::request::{Request, Requests};
+use crate::outstanding::Requests;
+use crate::request::Request;
 use crate::stack::Stack;
 
 /// A queue pair.

@@ -5,7 +5,8 @@ use std::fmt::{Display, Result, Write};
 
 use rdma_verbs_bindings::IBV_WC_SUCCESS;
 
-use super::{Called, Completed, Fields, Line, Outcome, Posted, Queue, Value};
+use super::Line;
+use crate::event::{Called, Completed, Fields, Outcome, Posted, Queue, Value};
 use crate::names::{Address, access_name, completion_name, send_flags, status_name};
 use crate::operation::Operation;
 use crate::thread;
@@ -130,20 +131,24 @@ fn completed_text(line: &mut Line, event: &Completed<'_>) -> Result {
     write!(
         line,
         ",\"context\":\"{:#x}\",\"status\":\"{}\",\"side\":\"{}\"",
-        event.wr_id,
-        status_name(event.status),
+        event.completion.wr_id,
+        status_name(event.completion.status),
         if event.is_receive { "receive" } else { "send" }
     )?;
-    if event.status == IBV_WC_SUCCESS {
-        write!(line, ",\"operation\":\"{}\"", completion_name(event.opcode))?;
-        if let Some(bytes) = event.bytes.filter(|_| event.is_receive) {
+    if event.completion.status == IBV_WC_SUCCESS {
+        write!(
+            line,
+            ",\"operation\":\"{}\"",
+            completion_name(event.completion.opcode)
+        )?;
+        if let Some(bytes) = event.completion.bytes.filter(|_| event.is_receive) {
             write!(line, ",\"bytes\":{bytes}")?;
         }
-        if let Some(immediate) = event.immediate {
+        if let Some(immediate) = event.completion.immediate {
             write!(line, ",\"imm\":{}", u32::from_be(immediate))?;
         }
     } else {
-        write!(line, ",\"vendor_error\":{}", event.vendor_error)?;
+        write!(line, ",\"vendor_error\":{}", event.completion.vendor_error)?;
     }
     match event.request {
         Some(request) => write!(

@@ -6,78 +6,20 @@
 //! overlap; so a queue with several requests in flight has as many rows, called lanes.
 
 use std::fmt::{Result, Write};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rdma_verbs_bindings::IBV_WC_SUCCESS;
 
 use super::json::{Escaped, fields};
-use super::{Called, Completed, Line, Outcome, Posted, Queue, emit};
+use super::{Line, emit};
+use crate::event::{Called, Completed, Outcome, Posted, Queue};
+use crate::lanes::{FIRST_ROW, Lanes};
 use crate::names::{Code, completion_name, status_name};
 use crate::output;
 use crate::{settings, thread};
 
-/// A lane for each bit; the last one takes all that find no free lane.
-const LANES: u8 = 31;
-/// Above the numbers of threads.
-const FIRST_ROW: u64 = 1 << 30;
-
-static NEXT_QUEUE: AtomicU32 = AtomicU32::new(0);
 /// What this process has written: whether the array can be closed depends on it.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
-
-/// The lanes of a queue.
-#[derive(Default)]
-pub struct Lanes {
-    taken: u32,
-    named: u64,
-    /// The queue's number, from 1; 0 as long as it has none.
-    queue: u32,
-    /// Where the last slice of each lane ends. Several requests may be in flight in the
-    /// crowded lane; in the others, a request that had to wait for a lock is older.
-    /// Only as many as were used.
-    ends: Vec<u64>,
-}
-
-impl Lanes {
-    pub fn take(&mut self) -> u8 {
-        let lane = self.taken.trailing_ones() as u8;
-        if lane < LANES {
-            self.taken |= 1 << lane;
-        }
-        lane
-    }
-
-    pub fn give_back(&mut self, lane: u8) {
-        if lane < LANES {
-            self.taken &= !(1 << lane);
-        }
-    }
-
-    pub fn clear(&mut self) {
-        self.taken = 0;
-    }
-
-    /// The beginning of a slice, which is not before the end of the last one.
-    fn begin(&mut self, lane: u8, from: u64, to: u64) -> u64 {
-        let lane = usize::from(lane);
-        if lane >= self.ends.len() {
-            self.ends.resize(lane.saturating_add(1), 0);
-        }
-        let Some(end) = self.ends.get_mut(lane) else {
-            return from;
-        };
-        let from = from.max(*end);
-        *end = to.max(from);
-        from
-    }
-
-    fn row(&mut self, lane: u8) -> u64 {
-        if self.queue == 0 {
-            self.queue = NEXT_QUEUE.fetch_add(1, Relaxed).wrapping_add(1);
-        }
-        FIRST_ROW + u64::from(self.queue) * 64 + u64::from(lane)
-    }
-}
 
 /// The beginning of the file, or of what this process adds to it.
 pub fn start() {
@@ -146,16 +88,17 @@ fn slice(line: &mut Line, event: &Completed<'_>, from: u64, row: u64) -> Result 
     };
     let process = thread::process();
     let bytes = event
+        .completion
         .bytes
         .filter(|_| event.is_receive)
         .map_or(request.bytes, u64::from);
-    let status = status_name(event.status);
+    let status = status_name(event.completion.status);
     write!(
         line,
         "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{row},\"name\":\"{}",
         request.helper
     )?;
-    if event.status == IBV_WC_SUCCESS {
+    if event.completion.status == IBV_WC_SUCCESS {
         write!(line, " {bytes}\"")?;
     } else {
         write!(line, " {status}\",\"cname\":\"terrible\"")?;
@@ -165,7 +108,7 @@ fn slice(line: &mut Line, event: &Completed<'_>, from: u64, row: u64) -> Result 
     write!(
         line,
         ",\"args\":{{\"serial\":{},\"context\":\"{:#x}\",\"bytes\":{bytes},\"status\":\"{status}\"}}}}",
-        request.serial, event.wr_id
+        request.serial, event.completion.wr_id
     )
 }
 
@@ -210,10 +153,10 @@ fn unmatched(line: &mut Line, event: &Completed<'_>) -> Result {
     write!(
         line,
         ",\"name\":\"completion {} {}\",\"args\":{{\"queue\":\"{}\",\"context\":\"{:#x}\"}}}}",
-        completion_name(event.opcode),
-        status_name(event.status),
+        completion_name(event.completion.opcode),
+        status_name(event.completion.status),
         event.queue,
-        event.wr_id
+        event.completion.wr_id
     )
 }
 
@@ -259,32 +202,4 @@ fn called_text(line: &mut Line, event: &Called<'_>) -> Result {
         _ => {}
     }
     line.write_str("}}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Lanes;
-
-    #[test]
-    fn the_lowest_free_lane_is_taken() {
-        let mut lanes = Lanes::default();
-        assert_eq!([lanes.take(), lanes.take(), lanes.take()], [0, 1, 2]);
-        lanes.give_back(1);
-        assert_eq!([lanes.take(), lanes.take()], [1, 3]);
-        for _ in 4..31 {
-            lanes.take();
-        }
-        assert_eq!(lanes.take(), 31);
-        lanes.give_back(31);
-        assert_eq!(lanes.take(), 31);
-    }
-
-    #[test]
-    fn slices_of_a_lane_do_not_overlap() {
-        let mut lanes = Lanes::default();
-        assert_eq!(lanes.begin(0, 10, 20), 10);
-        assert_eq!(lanes.begin(0, 19, 30), 20);
-        assert_eq!(lanes.begin(1, 19, 30), 19);
-        assert_eq!(lanes.begin(0, 40, 50), 40);
-    }
 }

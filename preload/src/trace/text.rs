@@ -5,8 +5,9 @@ use std::fmt::{Result, Write};
 
 use rdma_verbs_bindings::{IBV_WC_SUCCESS, ibv_sge};
 
-use super::{Called, Completed, Fields, Line, Outcome, Posted, Value};
+use super::Line;
 use crate::clock;
+use crate::event::{Called, Completed, Fields, Outcome, Posted, Value};
 use crate::names::{
     Address, Code, Duration, access_name, completion_name, send_flags, status_name,
 };
@@ -130,20 +131,20 @@ fn completed_text(line: &mut Line, event: &Completed<'_>) -> Result {
     write!(
         line,
         "completion({}, context {:#x}",
-        event.queue, event.wr_id
+        event.queue, event.completion.wr_id
     )?;
-    if event.status == IBV_WC_SUCCESS {
-        write!(line, ", {}", completion_name(event.opcode))?;
-        if let (true, Some(bytes)) = (event.is_receive, event.bytes) {
+    if event.completion.status == IBV_WC_SUCCESS {
+        write!(line, ", {}", completion_name(event.completion.opcode))?;
+        if let (true, Some(bytes)) = (event.is_receive, event.completion.bytes) {
             write!(line, ", {bytes} bytes")?;
         }
-        if let Some(immediate) = event.immediate {
+        if let Some(immediate) = event.completion.immediate {
             write!(line, ", imm {:#x}", u32::from_be(immediate))?;
         }
     }
-    write!(line, ", {}", status_name(event.status))?;
-    if event.vendor_error != 0 && event.status != IBV_WC_SUCCESS {
-        write!(line, ", vendor error {:#x}", event.vendor_error)?;
+    write!(line, ", {}", status_name(event.completion.status))?;
+    if event.completion.vendor_error != 0 && event.completion.status != IBV_WC_SUCCESS {
+        write!(line, ", vendor error {:#x}", event.completion.vendor_error)?;
     }
     line.write_str(")")?;
     match event.request {
