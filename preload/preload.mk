@@ -34,7 +34,7 @@ all: preload
 
 # --- tests ----------------------------------------------------------------------------
 
-PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup loader early cost direct unusual ends stack polls \
+PRELOAD_TESTS := $(addprefix build/c-tests/preload/,faults correct behave lookup loader early unversioned cost direct unusual ends stack polls \
 	lasts) $(addprefix build/c-tests/preload/fake/,plugin-system.so plugin-wheel.so)
 
 tests: preload $(PRELOAD_TESTS)
@@ -50,6 +50,16 @@ build/c-tests/preload/fake/libearly.so: c-tests/preload/early.c build/c-tests/pr
 build/c-tests/preload/early: c-tests/preload/early.c build/c-tests/preload/fake/libearly.so \
 		build/c-tests/preload/fake/libibverbs.so.1
 	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-rpath,'$$ORIGIN/fake'
+
+# References without a version.
+build/c-tests/preload/fake/unversioned/libibverbs.so.1: c-tests/preload/fake_ibverbs.c c-tests/preload/fake.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F)
+
+build/c-tests/preload/unversioned: c-tests/preload/early.c build/c-tests/preload/fake/libearly.so \
+		build/c-tests/preload/fake/unversioned/libibverbs.so.1
+	$(CC) -std=gnu11 $(CFLAGS) $(WARNINGS) $^ -o $@ -Wl,-z,lazy -Wl,-rpath,'$$ORIGIN/fake' \
+		-Wl,--unresolved-symbols=ignore-in-shared-libs
 
 # Not linked with libibverbs.
 build/c-tests/preload/lookup build/c-tests/preload/loader: build/c-tests/preload/%: c-tests/preload/%.c \

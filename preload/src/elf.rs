@@ -224,14 +224,15 @@ impl Object<'_> {
                 return;
             };
             for relocation in tables.relocations() {
-                let symbol = relocation.info >> 32;
-                if !ADDRESSES.contains(&(relocation.info as u32)) || symbol == 0 {
+                let index = (relocation.info >> 32) as u32;
+                if !ADDRESSES.contains(&(relocation.info as u32)) || index == 0 {
                     continue;
                 }
-                let symbol = tables.symbol(symbol as u32);
+                let symbol = tables.symbol(index);
                 if symbol.st_shndx == 0 {
                     visit(Reference {
                         name: tables.string(symbol.st_name),
+                        has_version: tables.has_any_version(index),
                         place: self.base.wrapping_add(relocation.place),
                     });
                 }
@@ -251,6 +252,7 @@ impl Object<'_> {
 /// A place that holds the address of a function, once the reference is resolved.
 pub struct Reference<'a> {
     pub name: &'a CStr,
+    pub has_version: bool,
     pub place: usize,
 }
 
@@ -409,6 +411,11 @@ impl Tables {
             return !is_hidden;
         }
         self.name_of_version(number) == Some(version)
+    }
+
+    unsafe fn has_any_version(&self, index: u32) -> bool {
+        self.versions != 0
+            && *(self.versions as *const u16).add(index as usize) & !VERSYM_HIDDEN > VER_NDX_GLOBAL
     }
 
     unsafe fn name_of_version(&self, number: u16) -> Option<&CStr> {

@@ -5,8 +5,8 @@
 //!
 //! The loader calls nobody when it has loaded a plugin. But whoever loads one asks for its
 //! functions next, by `dlsym`. So that is when the new objects are looked at. Not seen is
-//! what a plugin calls before, in its constructors, and a reference that is resolved later,
-//! at its first call.
+//! what a plugin calls before, in its constructors, and, with `RTLD_DEEPBIND`, a reference
+//! that is resolved later, at its first call.
 
 use std::ffi::c_void;
 use std::fs::OpenOptions;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use super::table::{self, Function};
 use crate::elf;
 use crate::errno::Errno;
+use crate::loader;
 use crate::settings;
 
 /// How many objects have been looked at, and when.
@@ -46,11 +47,26 @@ pub fn direct_references() {
     errno.restore();
 }
 
-/// A place that holds the address of an original.
+/// A place that holds the address of an original, or will hold it after the first call.
 struct Place {
     address: usize,
-    original: usize,
+    original: Option<usize>,
     function: &'static Function,
+}
+
+impl Place {
+    /// The hook that is to be there. Asks the loader, which must not be done while it shows
+    /// its objects.
+    fn hook(&self) -> Option<*mut c_void> {
+        if let Some(original) = self.original {
+            return self.function.hook_of(original as *mut c_void);
+        }
+        let (name, version) = (self.function.original.name, self.function.original.version);
+        let global = loader::behind(name, version);
+        let own = loader::as_seen_by(self.address, name, version);
+        // Otherwise it is not certain what the loader would find.
+        (!global.is_null() && (own.is_null() || own == global)).then(|| self.function.exported())
+    }
 }
 
 /// Those of all objects but the first `seen` ones.
@@ -61,12 +77,16 @@ fn direct(seen: usize) -> Vec<Place> {
         count += 1;
         if count > seen && !object.is_own() {
             object.references(|reference| {
-                let original = reference.value();
-                let function = table::find(reference.name);
-                if let Some(function) = function.filter(|function| function.is(original)) {
+                let Some(function) = table::find(reference.name) else {
+                    return;
+                };
+                let now = reference.value();
+                // It leads back to where the object calls the loader.
+                let is_open = object.contains(now) && !reference.has_version;
+                if is_open || function.is(now) {
                     places.push(Place {
                         address: reference.place,
-                        original,
+                        original: (!is_open).then_some(now),
                         function,
                     });
                 }
@@ -85,8 +105,7 @@ fn redirect(places: &[Place]) {
         return;
     };
     for place in places {
-        // Asks the loader, which must not be done while it shows its objects.
-        let Some(hook) = place.function.hook_of(place.original as *mut c_void) else {
+        let Some(hook) = place.hook() else {
             continue;
         };
         elf::each(|object| {
