@@ -6,7 +6,6 @@ use std::fmt;
 use rdma_verbs_bindings::{IBV_WC_SUCCESS, ibv_comp_channel, ibv_cq};
 
 use crate::counters::ThreadCounters;
-use crate::lanes::Lanes;
 use crate::outstanding::Outstanding;
 use crate::request::{Helper, Request};
 
@@ -33,6 +32,8 @@ pub struct Posted<'a> {
     pub queue: Queue,
     pub request: &'a Request<'a>,
     pub helper: Helper,
+    /// The length of its buffers.
+    pub bytes: u64,
     /// Its number in the queue; `None` where it was refused.
     pub serial: Option<u64>,
     /// What the call returned; `None` in a batch, whose end returns for all.
@@ -112,12 +113,11 @@ pub struct Called<'a> {
     pub to: u64,
 }
 
-/// What happens.
+/// What else happens.
 pub enum Event<'a> {
     Posted(Posted<'a>),
     /// A request that went in before its call was refused.
     TakenBack(&'a Request<'a>),
-    Completed(&'a Completed<'a>, Option<&'a mut Lanes>),
     /// A completion queue is polled, and gives that many completions.
     Polled {
         cq: *mut ibv_cq,

@@ -66,7 +66,14 @@ impl Requests {
     }
 
     #[inline]
-    pub fn push(&mut self, request: &Request<'_>, helper: Helper, signaled: bool, at: u64) -> u64 {
+    pub fn push(
+        &mut self,
+        request: &Request<'_>,
+        bytes: u64,
+        helper: Helper,
+        signaled: bool,
+        at: u64,
+    ) -> u64 {
         self.posted = self.posted.wrapping_add(1);
         self.unsignaled = if signaled {
             0
@@ -77,7 +84,7 @@ impl Requests {
             serial: self.posted,
             wr_id: request.wr_id,
             at,
-            bytes: request.length(),
+            bytes,
             helper,
             signaled,
             lane: self.lanes.take(),
@@ -208,7 +215,7 @@ mod tests {
                 wr_id,
                 ..Request::default()
             };
-            requests.push(&request, request.helper(false), signaled, 0);
+            requests.push(&request, 0, request.helper(false), signaled, 0);
         }
         requests
     }

@@ -112,12 +112,12 @@ impl<'a> Request<'a> {
     /// The length of all buffers.
     #[inline]
     pub fn length(&self) -> u64 {
-        let buffers: u64 = self
-            .buffers
-            .iter()
-            .map(|buffer| u64::from(buffer.length))
-            .sum();
-        buffers.wrapping_add(self.inline_length)
+        let buffers = match self.buffers {
+            // Most requests have one.
+            [one] => one.length.into(),
+            all => all.iter().map(|buffer| u64::from(buffer.length)).sum(),
+        };
+        self.inline_length.wrapping_add(buffers)
     }
 
     /// What posts such a request.

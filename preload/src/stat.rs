@@ -102,12 +102,12 @@ static LATENCIES: [Histogram; OPERATIONS.len()] = [const { Histogram::new() }; O
 // --- what happens --------------------------------------------------------------------------
 
 /// Counts what happened.
-#[inline]
+#[allow(clippy::inline_always)]
+#[inline(always)]
 pub fn on(event: &Event<'_>) {
     match event {
         Event::Posted(event) => posted(event),
         Event::TakenBack(request) => taken_back(request),
-        Event::Completed(event, _) => completed(event),
         Event::Polled {
             completions,
             counters,
@@ -139,7 +139,7 @@ fn posted(event: &Posted<'_>) {
     }
     counters.posted.add(1);
     if operation != Operation::Receive {
-        counters.bytes.add(event.request.length());
+        counters.bytes.add(event.bytes);
     }
 }
 
@@ -150,8 +150,9 @@ fn taken_back(request: &Request<'_>) {
     counters.refused.add(1);
 }
 
+/// Counts a completion.
 #[inline]
-fn completed(event: &Completed<'_>) {
+pub fn completed(event: &Completed<'_>) {
     let completion = event.completion;
     let operation = match event.request {
         Some(request) => request.operation(),

@@ -5,8 +5,9 @@ use rdma_verbs_settings::{Format, Mode};
 
 use crate::check;
 use crate::clock;
-use crate::event::Event;
+use crate::event::{Completed, Event};
 use crate::kind::Kind;
+use crate::lanes::Lanes;
 use crate::model::{self, Dying, Pair, SharedQueue};
 use crate::registry::Entry;
 use crate::request::Request;
@@ -43,25 +44,38 @@ pub fn call_begins() -> Option<u64> {
 
 // --- what happens --------------------------------------------------------------------------
 
-/// Tells what happened. What was found is to be reported when no lock is held.
+/// Tells what happened.
 ///
 /// # Safety
 /// The objects that the event names exist.
-#[inline]
-#[must_use]
-pub unsafe fn on(event: Event<'_>) -> Findings {
-    let mut found = Findings::default();
+#[allow(clippy::inline_always)]
+#[inline(always)]
+pub unsafe fn on(event: &Event<'_>) {
     match settings::mode() {
         Some(Mode::Trace) => trace::on(event),
-        Some(Mode::Stat) => stat::on(&event),
+        Some(Mode::Stat) => stat::on(event),
         // SAFETY: by the contract of this function.
-        Some(Mode::Check) => unsafe { check::on(&event, &mut found) },
+        Some(Mode::Check) => unsafe { check::on(event) },
+        None => {}
+    }
+}
+
+/// A completion was taken. What was found is to be reported when no lock is held.
+#[inline]
+#[must_use]
+pub fn completed(event: &Completed<'_>, lanes: Option<&mut Lanes>) -> Findings {
+    let mut found = Findings::default();
+    match settings::mode() {
+        Some(Mode::Trace) => trace::completed(event, lanes),
+        Some(Mode::Stat) => stat::completed(event),
+        Some(Mode::Check) => check::completed(event, &mut found),
         None => {}
     }
     found
 }
 
 /// After requests were posted to a send queue, or refused.
+#[inline]
 #[must_use]
 pub fn sent(pair: &mut Pair, refused: bool) -> Findings {
     let mut found = Findings::default();
@@ -94,43 +108,37 @@ pub fn deregisters(dying: &Dying) {
     }
 }
 
+/// Hands over each request that is about to be posted.
+type Look<'a> = &'a mut dyn FnMut(&Request<'_>);
+
 /// Before requests go to a send queue.
 #[inline]
-pub fn sends<'a>(
+pub fn sends(
     pair: Entry<Pair>,
-    requests: impl Iterator<Item = Request<'a>>,
+    each: impl FnOnce(Look<'_>),
     again: impl FnOnce() -> Entry<Pair>,
 ) -> Entry<Pair> {
-    let look = |pair: &Pair, found: &mut Findings| {
-        requests.for_each(|request| check::send(pair, &request, found));
-    };
-    ahead(pair, look, again)
+    ahead(pair, check::send, each, again)
 }
 
 /// Before receives go to a queue pair.
 #[inline]
-pub fn receives<'a>(
+pub fn receives(
     pair: Entry<Pair>,
-    requests: impl Iterator<Item = Request<'a>>,
+    each: impl FnOnce(Look<'_>),
     again: impl FnOnce() -> Entry<Pair>,
 ) -> Entry<Pair> {
-    let look = |pair: &Pair, found: &mut Findings| {
-        requests.for_each(|request| check::receive(pair, &request, found));
-    };
-    ahead(pair, look, again)
+    ahead(pair, check::receive, each, again)
 }
 
 /// Before receives go to a shared queue.
 #[inline]
-pub fn receives_shared<'a>(
+pub fn receives_shared(
     shared: Entry<SharedQueue>,
-    requests: impl Iterator<Item = Request<'a>>,
+    each: impl FnOnce(Look<'_>),
     again: impl FnOnce() -> Entry<SharedQueue>,
 ) -> Entry<SharedQueue> {
-    let look = |shared: &SharedQueue, found: &mut Findings| {
-        requests.for_each(|request| check::shared_receive(shared, &request, found));
-    };
-    ahead(shared, look, again)
+    ahead(shared, check::shared_receive, each, again)
 }
 
 /// Looks at what is about to be posted to a queue. It is not locked while that is
@@ -138,14 +146,15 @@ pub fn receives_shared<'a>(
 #[inline]
 fn ahead<T>(
     entry: Entry<T>,
-    look: impl FnOnce(&T, &mut Findings),
+    rules: impl Fn(&T, &Request<'_>, &mut Findings),
+    each: impl FnOnce(Look<'_>),
     again: impl FnOnce() -> Entry<T>,
 ) -> Entry<T> {
     if !is(Mode::Check) {
         return entry;
     }
     let mut found = Findings::default();
-    look(&entry, &mut found);
+    each(&mut |request| rules(&entry, request, &mut found));
     if found.is_empty() {
         return entry;
     }

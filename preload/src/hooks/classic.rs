@@ -4,7 +4,6 @@
 //! Nothing here touches errno: what may, when it writes, puts it back itself.
 
 use std::ffi::c_int;
-use std::iter;
 
 use rdma_verbs_bindings::{
     IBV_SEND_SIGNALED, IBV_WC_WITH_IMM, ibv_cq, ibv_mw, ibv_mw_bind, ibv_qp, ibv_recv_wr,
@@ -88,8 +87,11 @@ unsafe fn send(
     let (kind, most) = (pair.kind, pair.limits.map(|limits| limits.send_buffers));
     // Most calls post one request: it is decoded once.
     let decoded = Request::of_send(first, kind, most);
-    let others = requests(first.next).map(|wr| Request::of_send(wr, kind, most));
-    let mut pair = watch::sends(pair, iter::once(decoded).chain(others), || model().pair(qp));
+    let each = |look: &mut dyn FnMut(&Request<'_>)| {
+        look(&decoded);
+        requests(first.next).for_each(|wr| look(&Request::of_send(wr, kind, most)));
+    };
+    let mut pair = watch::sends(pair, each, || model().pair(qp));
     let at = watch::moment();
     let result;
     if pair.extended {
@@ -161,7 +163,7 @@ unsafe fn send_unlocked(
 /// A request that went in before its call was refused.
 pub fn take_back(pair: &mut Pair, request: &Request<'_>, serial: u64) {
     pair.send.take_back(serial);
-    tell(Event::TakenBack(request));
+    tell(&Event::TakenBack(request));
 }
 
 /// A request was posted to a send queue, or refused with an error.
@@ -185,11 +187,13 @@ pub fn enter(
     at: u64,
 ) {
     let accepted = result.unwrap_or(0) == 0;
-    let serial = accepted.then(|| requests.push(request, helper, signaled, at));
-    tell(Event::Posted(Posted {
+    let bytes = request.length();
+    let serial = accepted.then(|| requests.push(request, bytes, helper, signaled, at));
+    tell(&Event::Posted(Posted {
         queue,
         request,
         helper,
+        bytes,
         serial,
         result,
         at,
@@ -207,8 +211,10 @@ unsafe fn receive(
     };
     let pair = model().pair(qp);
     let most = pair.limits.map(|limits| limits.receive_buffers);
-    let decoded = requests(wr).map(|wr| Request::of_receive(wr, most));
-    let mut pair = watch::receives(pair, decoded, || model().pair(qp));
+    let each = |look: &mut dyn FnMut(&Request<'_>)| {
+        requests(wr).for_each(|wr| look(&Request::of_receive(wr, most)));
+    };
+    let mut pair = watch::receives(pair, each, || model().pair(qp));
     let at = watch::moment();
     let result = original(qp, wr, bad);
     let queue = Queue::Pair(pair.number);
@@ -245,8 +251,10 @@ pub unsafe fn shared_receive(
     };
     let shared = find();
     let most = shared.most_buffers;
-    let decoded = requests(wr).map(|wr| Request::of_receive(wr, most));
-    let mut shared = watch::receives_shared(shared, decoded, find);
+    let each = |look: &mut dyn FnMut(&Request<'_>)| {
+        requests(wr).for_each(|wr| look(&Request::of_receive(wr, most)));
+    };
+    let mut shared = watch::receives_shared(shared, each, find);
     let at = watch::moment();
     let result = original();
     let queue = Queue::Shared(shared.queue);
@@ -285,7 +293,7 @@ unsafe fn poll(original: PollCq, cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
     let Some(busy) = polling.enter() else {
         return result;
     };
-    tell(Event::Polled {
+    tell(&Event::Polled {
         cq,
         completions: result.max(0) as u64,
         counters: busy.counters(),
@@ -315,9 +323,7 @@ unsafe fn completion(wc: &ibv_wc) -> Completion {
 /// A completion was taken.
 pub unsafe fn completed(context: u32, cq: *mut ibv_cq, completion: &Completion, at: u64) {
     model()
-        .complete(context, cq as usize, completion, at, |completed, lanes| {
-            watch::on(Event::Completed(completed, lanes))
-        })
+        .complete(context, cq as usize, completion, at, watch::completed)
         .report();
 }
 
@@ -326,9 +332,9 @@ unsafe fn arm(original: ReqNotifyCq, cq: *mut ibv_cq, solicited: c_int) -> c_int
         return original(cq, solicited);
     };
     let call = Call::begin();
-    tell(Event::Arms(cq));
+    tell(&Event::Arms(cq));
     let result = original(cq, solicited);
-    tell(Event::Armed);
+    tell(&Event::Armed);
     let what = if solicited == 0 { "any" } else { "solicited" };
     call.end(
         "ibv_req_notify_cq",

@@ -107,12 +107,12 @@ pub unsafe fn ibv_get_cq_event(
             Kind::CompletionChannel,
             channel as usize,
         );
-        tell(Event::Waits(channel));
+        tell(&Event::Waits(channel));
     });
     let result = original::ibv_get_cq_event(channel, cq, context);
     after(|errno| {
         let queue = if result == 0 { *cq } else { ptr::null_mut() };
-        tell(Event::Woken(queue));
+        tell(&Event::Woken(queue));
         let got = &[queue_field(queue)];
         call.end(
             "ibv_get_cq_event",
@@ -131,7 +131,7 @@ pub unsafe fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     let call = Call::begin();
     before(|| {
         watch::uses("ibv_ack_cq_events", Kind::CompletionQueue, cq as usize);
-        tell(Event::Acknowledges(cq, events));
+        tell(&Event::Acknowledges(cq, events));
     });
     original::ibv_ack_cq_events(cq, events);
     after(|_| {

@@ -42,7 +42,7 @@ pub unsafe fn created_region(
     let Some(region) = mr.as_ref() else {
         return;
     };
-    tell(Event::Registered(length.unwrap_or(0)));
+    tell(&Event::Registered(length.unwrap_or(0)));
     let zero_based = access & IBV_ACCESS_ZERO_BASED != 0 && access != u32::MAX;
     model().insert_region(Region {
         mr: mr as usize,
@@ -248,7 +248,7 @@ pub unsafe fn ibv_unimport_mr(mr: *mut ibv_mr) {
     original::ibv_unimport_mr(mr);
     after(|_| {
         if let Some(region) = dying.as_ref().and_then(Dying::region) {
-            tell(Event::Deregistered(region.length));
+            tell(&Event::Deregistered(region.length));
         }
         end_of(dying, true);
     });
@@ -286,7 +286,7 @@ pub unsafe fn ibv_rereg_mr(
             if has(IBV_REREG_MR_CHANGE_ACCESS) {
                 region.access = access as u32;
             }
-            tell(Event::Reregistered(before.length, region.length));
+            tell(&Event::Reregistered(before.length, region.length));
             model().change_region(&before, region);
         }
         call.end(
@@ -317,7 +317,7 @@ pub unsafe fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     after(|_| {
         let region = dying.as_ref().and_then(Dying::region).copied();
         if let (0, Some(region)) = (result, region) {
-            tell(Event::Deregistered(region.length));
+            tell(&Event::Deregistered(region.length));
         }
         end_of(dying, result == 0);
         let length = region.map_or(0, |region| {

@@ -66,7 +66,7 @@ fn posted_text(line: &mut Line, event: &Posted<'_>) -> Result {
         event.helper,
         request.operation.name(),
         request.wr_id,
-        request.length()
+        event.bytes
     )?;
     for (index, one) in request.buffers.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };

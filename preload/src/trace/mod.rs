@@ -32,10 +32,9 @@ fn emit(write: impl FnOnce(&mut Line)) {
 }
 
 /// Writes what happened.
-pub fn on(event: Event<'_>) {
+pub fn on(event: &Event<'_>) {
     match event {
-        Event::Posted(event) => posted(&event),
-        Event::Completed(event, lanes) => completed(event, lanes),
+        Event::Posted(event) => posted(event),
         Event::Called(event) => called(event),
         _ => {}
     }
@@ -54,7 +53,8 @@ fn posted(event: &Posted<'_>) {
     }
 }
 
-fn completed(event: &Completed<'_>, lanes: Option<&mut Lanes>) {
+/// Writes a completion.
+pub fn completed(event: &Completed<'_>, lanes: Option<&mut Lanes>) {
     match settings::get().format {
         Format::Text => emit(|line| text::completed(line, event)),
         Format::Json => emit(|line| json::completed(line, event)),

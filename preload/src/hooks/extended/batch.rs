@@ -261,8 +261,12 @@ unsafe fn leave_batch(qp: *mut ibv_qp_ex, batch: Vec<Building>, first: u64, refu
 unsafe fn enter_batch(qp: *mut ibv_qp_ex, batch: &[Building]) -> (u32, u64) {
     let pair = model().pair(qp.cast());
     let number = pair.number;
-    let requests = batch.iter().map(Building::request);
-    let mut pair = watch::sends(pair, requests, || model().pair(qp.cast()));
+    let each = |look: &mut dyn FnMut(&Request<'_>)| {
+        for building in batch {
+            look(&building.request());
+        }
+    };
+    let mut pair = watch::sends(pair, each, || model().pair(qp.cast()));
     let first = pair.send.next_serial();
     let at = watch::moment();
     for building in batch {

@@ -51,7 +51,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attributes: *mut ibv_poll_cq
     let _polling = Polling::begin();
     let result = original(cq, attributes);
     after(|_| {
-        tell(Event::Polled {
+        tell(&Event::Polled {
             cq: cq.cast(),
             completions: u64::from(result == 0),
             counters: thread::counters(),
