@@ -31,7 +31,9 @@ export CARGO_TARGET_DIR
 
 # The export list is the one truth on what the library exports.
 EXPORTS := $(shell sed -n 's/^    \(rdmax*_[a-z_]*\);$$/\1/p' src/rdma_verbs.map)
-ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs.a
+# Where cargo leaves what it builds.
+RELEASE := $(CARGO_TARGET_DIR)$(CARGO_BUILD_TARGET:%=/%)/release
+ARCHIVE := $(RELEASE)/librdma_verbs.a
 SHARED  := build/librdma_verbs.so.$(VERSION)
 # What a program links with, and what it loads.
 LIBRARY := build/librdma_verbs.so build/$(SONAME)
@@ -56,9 +58,11 @@ build/rdma_verbs.o: $(ARCHIVE) src/rdma_verbs.map Makefile
 	$(OBJCOPY) $(EXPORTS:%=--keep-global-symbol=%) $@.tmp $@
 	@rm -f $@.tmp
 
+# Weak: a program that has a function of the same name links all the same.
 build/librdma_verbs.a: build/rdma_verbs.o
 	@rm -f $@
-	$(AR) -rcs $@ $<
+	$(OBJCOPY) $(EXPORTS:%=--weaken-symbol=%) $< build/rdma_verbs_weak.o
+	$(AR) -rcs $@ build/rdma_verbs_weak.o
 
 # cargo cannot pass a version script that every linker takes; the C compiler can. Small,
 # and quickly loaded: no start files, which are for C++, and no padding between code and

@@ -20,12 +20,19 @@ $(BENCH)/libshim.so: bench/shim.c c-tests/lib/inlines.h
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F) -libverbs
 
+$(BENCH)/libchecked.so: bench/checked.c
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_CFLAGS) -fPIC -shared $< -o $@ -Wl,-soname,$(@F) -libverbs
+
 $(BENCH)/inline.so: bench/loops.c $(BENCH_HEADERS)
 	@mkdir -p $(@D)
 	$(BENCH_LOOP) -libverbs
 
 $(BENCH)/shim.so: bench/loops.c $(BENCH_HEADERS) $(BENCH)/libshim.so
 	$(BENCH_LOOP) -Iinclude -L$(BENCH) -lshim
+
+$(BENCH)/checked.so: bench/loops.c $(BENCH_HEADERS) $(BENCH)/libchecked.so
+	$(BENCH_LOOP) -Iinclude -L$(BENCH) -lchecked
 
 $(BENCH)/plt.so: bench/loops.c $(BENCH_HEADERS) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -43,7 +50,7 @@ $(BENCH)/static.so: bench/loops.c $(BENCH_HEADERS) build/librdma_verbs.a
 $(BENCH)/rdma-sys.so: bench/loops.c bench/rdma_sys/src/lib.rs $(BENCH_HEADERS)
 	$(CARGO) build --release --locked --package bench-rdma-sys
 	@mkdir -p $(@D)
-	cp $(CARGO_TARGET_DIR)/release/libbench_rdma_sys.so $(@D)/
+	cp $(RELEASE)/libbench_rdma_sys.so $(@D)/
 	$(BENCH_LOOP) -Iinclude -L$(BENCH) -lbench_rdma_sys
 
 $(BENCH)/family.so: bench/loops_ext.c $(BENCH_HEADERS) $(LIBRARY)
@@ -81,7 +88,7 @@ $(BENCH)/footprint: bench/footprint.c bench/statistics.h
 tests: $(BENCH)/calls $(BENCH)/plt.so $(BENCH)/extension.so $(BENCH)/stack
 
 BENCH_PROGRAMS := calls stack footprint
-BENCH_PROGRAMS += inline.so shim.so plt.so noplt.so static.so family.so extension.so
+BENCH_PROGRAMS += inline.so shim.so checked.so plt.so noplt.so static.so family.so extension.so
 
 .PHONY: bench
 bench:

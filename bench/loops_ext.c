@@ -10,17 +10,23 @@ enum { REMOTE_ADDR = 0x1000, RKEY = 9, BATCH = 64 };
 
 #ifdef EXTENSIONS
 
-static void post(struct bench *b, int n)
-{
-	struct rdmax_rdma reads[BATCH];
-	int posted;
+static struct rdmax_send_wr reads[BATCH];
 
-	for (int i = 0; i < n; i++)
-		reads[i] = (struct rdmax_rdma){
-			.context = b, .addr = b->buffer, .length = b->length, .mr = b->mr,
+/* The entries are ready when they are posted, as the arguments of rdma_post_read are. */
+static void prepare(struct bench *b)
+{
+	for (int i = 0; i < BATCH; i++)
+		reads[i] = (struct rdmax_send_wr){
+			.context = b, .opcode = IBV_WR_RDMA_READ, .sgl = &b->element, .nsge = 1,
 			.remote_addr = REMOTE_ADDR, .rkey = RKEY, .flags = IBV_SEND_SIGNALED,
 		};
-	if (rdmax_post_reads(b->id, reads, n, &posted))
+}
+
+static void post(struct bench *b, int n)
+{
+	int posted;
+
+	if (rdmax_post_sends(b->id, reads, sizeof(*reads), n, &posted))
 		abort();
 }
 
@@ -31,6 +37,11 @@ static void take(struct bench *b)
 }
 
 #else
+
+static void prepare(struct bench *b)
+{
+	(void)b;
+}
 
 static void post(struct bench *b, int n)
 {
@@ -50,12 +61,14 @@ static void take(struct bench *b)
 
 static void post_one(struct bench *b, long calls)
 {
+	prepare(b);
 	for (; calls; calls--)
 		post(b, 1);
 }
 
 static void post_batch(struct bench *b, long calls)
 {
+	prepare(b);
 	for (; calls; calls--)
 		post(b, BATCH);
 }

@@ -88,18 +88,22 @@ static void poll_for_answer(void)
 
 static void post_together(int n, int flags)
 {
-	struct rdmax_rdma reads[BATCH];
+	struct rdmax_send_wr reads[BATCH];
+	struct ibv_sge elements[BATCH];
 	int posted;
 
-	for (int i = 0; i < n; i++)
-		reads[i] = (struct rdmax_rdma){
-			.addr = here + i * LENGTH, .length = LENGTH, .mr = local,
+	for (int i = 0; i < n; i++) {
+		elements[i] = (struct ibv_sge){ (uintptr_t)here + (uint64_t)i * LENGTH, LENGTH,
+						local->lkey };
+		reads[i] = (struct rdmax_send_wr){
+			.opcode = IBV_WR_RDMA_READ, .sgl = &elements[i], .nsge = 1,
 			.remote_addr = (uintptr_t)there + (uint64_t)i * LENGTH,
 			.rkey = remote->rkey,
 			.flags = i == n - 1 ? IBV_SEND_SIGNALED : flags,
 		};
-	if (rdmax_post_reads(id, reads, n, &posted))
-		die("rdmax_post_reads");
+	}
+	if (rdmax_post_sends(id, reads, sizeof(*reads), n, &posted))
+		die("rdmax_post_sends");
 }
 
 static void post_one_together(void)
@@ -134,7 +138,7 @@ static void wait_for_many(void)
 
 static void read_whole(void)
 {
-	if (rdmax_read(id, here, LENGTH, local, (uintptr_t)there, remote->rkey, -1))
+	if (rdmax_read(id, here, LENGTH, local, (uintptr_t)there, remote->rkey, -1, NULL, NULL))
 		die("rdmax_read");
 }
 
@@ -144,10 +148,10 @@ static void nothing(void)
 
 const struct way our_ways[] = {
 	{ "a read", "ours", post_one, wait_for_one },
-	{ "a read", "ours, rdmax_post_reads", post_one_together, wait_for_one },
+	{ "a read", "ours, rdmax_post_sends", post_one_together, wait_for_one },
 	{ "a read", "ours, rdmax_read", read_whole, nothing },
 	{ "64 reads", "ours, loop", post_loop, wait_for_one },
-	{ "64 reads", "ours, rdmax_post_reads", post_batch, wait_for_one },
+	{ "64 reads", "ours, rdmax_post_sends", post_batch, wait_for_one },
 	{ "64 completions", "ours, loop", post_signaled_loop, wait_for_each },
 	{ "64 completions", "ours, one by one", post_signaled_batch, wait_for_each },
 	{ "64 completions", "ours, many at once", post_signaled_batch, wait_for_many },

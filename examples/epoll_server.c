@@ -196,7 +196,7 @@ static int accept_client(struct server *s, struct client *c)
  */
 static void close_client(struct server *s, struct client *c)
 {
-	if (c->id->qp && rdmax_drain(c->id, WAIT_MS))
+	if (c->id->qp && rdmax_drain(c->id, WAIT_MS, NULL, NULL))
 		failed_errno("rdmax_drain");
 	if (c->mr && rdma_dereg_mr(c->mr))
 		failed_errno("rdma_dereg_mr");
@@ -387,8 +387,9 @@ static int connect_server(struct caller *c, const char *address,
 /* The receives first: an answer must never find that there is none. */
 static int ask(struct caller *c, uint64_t round)
 {
-	struct rdmax_recv recvs[WINDOW];
-	struct rdmax_send sends[WINDOW];
+	struct rdmax_recv_wr recvs[WINDOW];
+	struct rdmax_send_wr sends[WINDOW];
+	struct ibv_sge to[WINDOW], from[WINDOW];
 	int posted;
 
 	for (int i = 0; i < WINDOW; i++) {
@@ -397,22 +398,27 @@ static int ask(struct caller *c, uint64_t round)
 
 		request->number = htobe64(round * WINDOW + (uint64_t)i);
 		request->value = htobe64((uint64_t)getpid());
-		recvs[i] = (struct rdmax_recv){
-			.context = answer,
-			.addr = answer,
-			.length = sizeof(*answer),
-			.mr = c->mr,
+		to[i] = (struct ibv_sge){
+			(uintptr_t)answer, sizeof(*answer), c->mr->lkey
 		};
-		sends[i] = (struct rdmax_send){
-			.addr = request,
-			.length = sizeof(*request),
-			.mr = c->mr,
+		from[i] = (struct ibv_sge){
+			(uintptr_t)request, sizeof(*request), c->mr->lkey
+		};
+		recvs[i] = (struct rdmax_recv_wr){
+			.context = answer,
+			.sgl = &to[i],
+			.nsge = 1,
+		};
+		sends[i] = (struct rdmax_send_wr){
+			.opcode = IBV_WR_SEND,
+			.sgl = &from[i],
+			.nsge = 1,
 			.flags = i == WINDOW - 1 ? IBV_SEND_SIGNALED : 0,
 		};
 	}
-	if (rdmax_post_recvs(c->id, recvs, WINDOW, &posted))
+	if (rdmax_post_recvs(c->id, recvs, sizeof(*recvs), WINDOW, &posted))
 		return failed_errno("rdmax_post_recvs");
-	if (rdmax_post_sends(c->id, sends, WINDOW, &posted))
+	if (rdmax_post_sends(c->id, sends, sizeof(*sends), WINDOW, &posted))
 		return failed_errno("rdmax_post_sends");
 	return 0;
 }
@@ -468,7 +474,7 @@ static int run_client(const char *address, const char *port)
 	int ret = call(c, address, port);
 
 	begin("release everything");
-	if (c->connected && rdmax_drain(c->id, WAIT_MS))
+	if (c->connected && rdmax_drain(c->id, WAIT_MS, NULL, NULL))
 		ret = failed_errno("rdmax_drain");
 	if (c->connected && rdma_disconnect(c->id))
 		ret = failed_errno("rdma_disconnect");

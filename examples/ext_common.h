@@ -151,7 +151,7 @@ static inline int leave_region(struct peer *p)
 		return 0;
 	begin("disconnect");
 	p->connected = 0;
-	if (rdmax_drain(p->id, WAIT_MS))
+	if (rdmax_drain(p->id, WAIT_MS, NULL, NULL))
 		ret = failed_errno("rdmax_drain");
 	if (rdma_disconnect(p->id))
 		ret = failed_errno("rdma_disconnect");

@@ -97,21 +97,28 @@ struct client {
 static int read_buckets(struct client *c)
 {
 	const struct region_msg *region = &c->peer.region;
-	struct rdmax_rdma reads[BATCH];
+	struct rdmax_send_wr reads[BATCH];
+	struct ibv_sge elements[BATCH];
 	int posted;
 
-	for (int i = 0; i < c->n_lookups; i++)
-		reads[i] = (struct rdmax_rdma){
-			.addr = &c->buckets[i],
+	for (int i = 0; i < c->n_lookups; i++) {
+		elements[i] = (struct ibv_sge){
+			.addr = (uintptr_t)&c->buckets[i],
 			.length = sizeof(struct bucket),
-			.mr = c->mr,
+			.lkey = c->mr->lkey,
+		};
+		reads[i] = (struct rdmax_send_wr){
+			.opcode = IBV_WR_RDMA_READ,
+			.sgl = &elements[i],
+			.nsge = 1,
 			.remote_addr = region->addr + c->lookups[i].bucket *
 				       sizeof(struct bucket),
 			.rkey = region->rkey,
 			.flags = i == c->n_lookups - 1 ? IBV_SEND_SIGNALED : 0,
 		};
-	if (rdmax_post_reads(c->peer.id, reads, c->n_lookups, &posted))
-		return failed_errno("rdmax_post_reads");
+	}
+	if (rdmax_post_sends(c->peer.id, reads, sizeof(*reads), c->n_lookups, &posted))
+		return failed_errno("rdmax_post_sends");
 	c->posts++;
 	c->reads += (unsigned long)posted;
 	return await_batch(c->peer.id, "RDMA read");

@@ -3,7 +3,7 @@
 
 PRELOAD         := build/librdma_verbs_preload.so
 PRELOAD_COMMAND := build/rdma-verbs
-PRELOAD_ARCHIVE := $(CARGO_TARGET_DIR)/release/librdma_verbs_preload.a
+PRELOAD_ARCHIVE := $(RELEASE)/librdma_verbs_preload.a
 
 .PHONY: preload
 preload: $(PRELOAD) $(PRELOAD_COMMAND)
@@ -13,7 +13,7 @@ preload-cargo:
 	@scripts/need --quiet build
 	$(CARGO) build --release --locked --package rdma-verbs-preload --package rdma-verbs-command
 
-$(PRELOAD_ARCHIVE) $(CARGO_TARGET_DIR)/release/rdma-verbs: preload-cargo ;
+$(PRELOAD_ARCHIVE) $(RELEASE)/rdma-verbs: preload-cargo ;
 
 # Its own names come first in each process: nothing may be looked up elsewhere, and
 # no symbol of Rust's may be seen. All of the archive is taken in, since nothing refers to
@@ -25,7 +25,7 @@ $(PRELOAD): $(PRELOAD_ARCHIVE) preload/preload.map preload/preload.mk
 		-Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,-z,defs,-z,relro,-z,now \
 		-Wl,--as-needed -lgcc_s -ldl -lpthread -lm -lc
 
-$(PRELOAD_COMMAND): $(CARGO_TARGET_DIR)/release/rdma-verbs
+$(PRELOAD_COMMAND): $(RELEASE)/rdma-verbs
 	@mkdir -p $(@D)
 	@rm -f $@
 	cp $< $@

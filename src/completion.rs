@@ -84,13 +84,26 @@ pub unsafe fn arm(queue: *mut ibv_cq) -> Result<c_int, Failure> {
     }
 }
 
-/// Waits for an event and acknowledges it, on the queue that raised it: a queue can be
-/// destroyed only when all its events are acknowledged.
+/// Waits for an event of the queue.
 ///
 /// # Safety
 /// The channel is valid.
 #[inline(always)]
 pub unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result<(), Failure> {
+    // SAFETY: as the caller promises.
+    if unsafe { take_event(channel)? } != queue {
+        return Err(Failure::ForeignEvent);
+    }
+    Ok(())
+}
+
+/// Waits for an event and acknowledges it, on the queue that raised it: a queue can be
+/// destroyed only when all its events are acknowledged. Returns that queue.
+///
+/// # Safety
+/// The channel is valid.
+#[inline(always)]
+pub unsafe fn take_event(channel: *mut ibv_comp_channel) -> Result<*mut ibv_cq, Failure> {
     let mut raised = ptr::null_mut();
     let mut context = ptr::null_mut();
     // SAFETY: as the caller promises. An event names a queue that is not destroyed yet.
@@ -100,8 +113,5 @@ pub unsafe fn wait(queue: *mut ibv_cq, channel: *mut ibv_comp_channel) -> Result
         }
         ibv_ack_cq_events(raised, 1);
     }
-    if raised != queue {
-        return Err(Failure::ForeignEvent);
-    }
-    Ok(())
+    Ok(raised)
 }

@@ -6,8 +6,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::fmt::{self, Write};
 use core::ptr;
 
-use libc::{EAGAIN, EBUSY, EINTR, EINVAL, EIO, EOPNOTSUPP, ETIMEDOUT};
-use rdma_verbs_bindings::{ibv_mr, ibv_wc_status};
+use libc::{E2BIG, EAGAIN, EBUSY, EINTR, EINVAL, EIO, ENOTUNIQ, EOPNOTSUPP, ETIMEDOUT};
+use rdma_verbs_bindings::{ibv_mr, ibv_wc_status, ibv_wr_opcode};
 
 use crate::logger::{self, Name, Number};
 use crate::status;
@@ -26,12 +26,26 @@ pub enum Failure {
     OutsideRegion(*const Outside),
     /// A number of elements that the call cannot do anything with.
     Count(c_int),
+    /// An element of an array, or a structure, has a size that this library does not know.
+    Size(usize),
+    /// The program uses a field that was added by a later version.
+    UnknownField,
+    /// No operation that a batch can post.
+    Opcode(ibv_wr_opcode),
     /// An address that must be a multiple of 8 is not.
     Misaligned(Name),
     /// The event that ended the wait belongs to another completion queue.
     ForeignEvent,
+    /// The event that ended the wait belongs to another completion queue, which has come to
+    /// share the channel meanwhile.
+    SharedChannel,
     /// The call took the completion of a request of the program.
     ForeignCompletion { wr_id: u64 },
+    /// Requests of the call may be in flight, and cannot be waited for: errno was this.
+    InFlight { errno: c_int },
+    /// The provider posts nothing in the error state, so that nothing tells when the queue
+    /// with this name is empty.
+    NoMarker(Name),
     /// A request of the call, or one before it, completed with an error.
     Completed(ibv_wc_status),
     /// The time was over before the call was done.
@@ -83,9 +97,8 @@ impl Failure {
         Self::refused(POLL, returned)
     }
 
-    /// A function failed and set errno.
-    #[cold]
-    #[inline(never)]
+    /// A function failed and set errno. Inline, as `refused`.
+    #[inline(always)]
     pub fn failed(function: Name) -> Self {
         Self::Failed {
             function,
@@ -109,12 +122,16 @@ impl Failure {
             | Self::TooLong(_)
             | Self::OutsideRegion(_)
             | Self::Count(_)
+            | Self::Size(_)
+            | Self::Opcode(_)
             | Self::Misaligned(_)
             | Self::ForeignEvent => EINVAL,
+            Self::UnknownField => E2BIG,
+            Self::SharedChannel => ENOTUNIQ,
             Self::ForeignCompletion { .. } => EBUSY,
             Self::Completed(status) => status::errno(status),
-            Self::TimedOut => ETIMEDOUT,
-            Self::NoOperation(_) => EOPNOTSUPP,
+            Self::TimedOut | Self::InFlight { .. } => ETIMEDOUT,
+            Self::NoOperation(_) | Self::NoMarker(_) => EOPNOTSUPP,
             Self::Refused { returned, .. } => returned.wrapping_abs(),
             Self::PollError => EIO,
             Self::MinusOne { errno, .. } => known(errno),
@@ -162,7 +179,23 @@ impl fmt::Display for Failure {
                 (text, NO_NAME, Number::Decimal(length as u64))
             }
             Self::Count(count) => ("n is #", NO_NAME, Number::Signed(count)),
+            Self::Size(size) => {
+                let text = "a size of # is not supported";
+                (text, NO_NAME, Number::Decimal(size as u64))
+            }
+            Self::Opcode(opcode) => {
+                let text = "opcode # is not supported in a batch";
+                (text, NO_NAME, Number::Decimal(u64::from(opcode)))
+            }
             Self::Misaligned(name) => ("@ is not a multiple of 8", name, NO_NUMBER),
+            Self::UnknownField => {
+                let text = "a field is set that this version does not know";
+                (text, NO_NAME, NO_NUMBER)
+            }
+            Self::SharedChannel => {
+                let text = "the event was for a completion queue created during the wait";
+                (text, NO_NAME, NO_NUMBER)
+            }
             Self::ForeignEvent => {
                 let text = "the event was for another completion queue on the channel";
                 (text, NO_NAME, NO_NUMBER)
@@ -170,6 +203,15 @@ impl fmt::Display for Failure {
             Self::ForeignCompletion { wr_id } => {
                 let text = "took the completion of another request, wr_id #";
                 (text, NO_NAME, Number::Hex(wr_id))
+            }
+            Self::InFlight { errno } => {
+                let text = "requests may be in flight and cannot be waited for: errno #";
+                (text, NO_NAME, Number::Signed(errno))
+            }
+            Self::NoMarker(name) => {
+                let text = "the provider accepts no requests in the error state: \
+                            cannot tell when the @ is empty";
+                (text, name, NO_NUMBER)
             }
             Self::TimedOut => ("not completed in time", NO_NAME, NO_NUMBER),
             Self::NoOperation(name) => ("the provider does not implement @", name, NO_NUMBER),
@@ -279,7 +321,7 @@ fn report(function: Name, failure: &Failure) {
     log::log!(
         failure.level(),
         "{function}: {failure}: {} (errno {})",
-        logger::ErrnoText(errno),
+        logger::ErrnoName(errno),
         Number::Signed(errno)
     );
     set(errno);
@@ -290,6 +332,14 @@ fn known(errno: c_int) -> c_int {
     if errno == 0 { EIO } else { errno }
 }
 
+/// Where this thread's errno is.
+#[inline(always)]
+pub fn place() -> *mut c_int {
+    // SAFETY: the C library returns an address that is valid while the thread lives.
+    unsafe { libc::__errno_location() }
+}
+
+/// What errno is now.
 fn get() -> c_int {
     // SAFETY: the C library returns the address of this thread's errno.
     unsafe { *libc::__errno_location() }
@@ -306,12 +356,14 @@ mod tests {
     use super::*;
 
     /// The errno values that the library itself chooses or treats in a special way.
-    const OWN: [(&str, c_int); 7] = [
+    const OWN: [(&str, c_int); 9] = [
+        ("E2BIG", E2BIG),
         ("EAGAIN", EAGAIN),
         ("EBUSY", EBUSY),
         ("EINTR", EINTR),
         ("EINVAL", EINVAL),
         ("EIO", EIO),
+        ("ENOTUNIQ", ENOTUNIQ),
         ("EOPNOTSUPP", EOPNOTSUPP),
         ("ETIMEDOUT", ETIMEDOUT),
     ];
@@ -341,10 +393,16 @@ mod tests {
             Some(Failure::Null(_)) => Failure::TooLong(1),
             Some(Failure::TooLong(_)) => Failure::OutsideRegion(outside),
             Some(Failure::OutsideRegion(_)) => Failure::Count(1),
-            Some(Failure::Count(_)) => Failure::Misaligned(NAME),
+            Some(Failure::Count(_)) => Failure::Size(1),
+            Some(Failure::Size(_)) => Failure::UnknownField,
+            Some(Failure::UnknownField) => Failure::Opcode(1),
+            Some(Failure::Opcode(_)) => Failure::Misaligned(NAME),
             Some(Failure::Misaligned(_)) => Failure::ForeignEvent,
-            Some(Failure::ForeignEvent) => Failure::ForeignCompletion { wr_id: 1 },
-            Some(Failure::ForeignCompletion { .. }) => Failure::TimedOut,
+            Some(Failure::ForeignEvent) => Failure::SharedChannel,
+            Some(Failure::SharedChannel) => Failure::ForeignCompletion { wr_id: 1 },
+            Some(Failure::ForeignCompletion { .. }) => Failure::InFlight { errno: 1 },
+            Some(Failure::InFlight { .. }) => Failure::NoMarker(NAME),
+            Some(Failure::NoMarker(_)) => Failure::TimedOut,
             Some(Failure::TimedOut) => Failure::NoOperation(NAME),
             Some(Failure::NoOperation(_)) => Failure::Refused {
                 operation: NAME,

@@ -20,12 +20,15 @@
 //!
 //! # Threads
 //!
-//! There is no state but the logger's, which is set once when the library is loaded, and
-//! one counter.
+//! There is no state but the logger's, which is set once when the library is loaded, one
+//! counter, and whose turn it is to wait at a channel.
 //! Each function may be called from any thread at any time; the verbs below it are
-//! thread-safe. Three of [`ext`] take what completes for themselves, and say so. errno is per
+//! thread-safe. Four of [`ext`] take what completes for themselves, and say so. errno is per
 //! thread.
 #![cfg_attr(not(test), no_std)]
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("rdma-verbs is for 64-bit systems only");
 
 mod completion;
 mod errno;

@@ -165,22 +165,48 @@ fn write_digits(f: &mut fmt::Formatter<'_>, number: u64, radix: u32) -> fmt::Res
     f.write_str(digits.get(start..start.wrapping_add(1)).unwrap_or_default())
 }
 
-/// The C library's text for an errno value. What is not ASCII, in another language than
-/// English, becomes a question mark: its encoding is not known here.
-pub struct ErrnoText(pub c_int);
+/// The name of an errno value. The C library's text would be translated, for which it may take
+/// locks and allocate: a call may fail in a signal handler.
+pub struct ErrnoName(pub c_int);
 
-impl fmt::Display for ErrnoText {
+impl fmt::Display for ErrnoName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text: [c_char; 128] = [0; 128];
-        // SAFETY: the buffer has the length that is given. It is a C string even if the
-        // text is cut or unknown, since it starts as zeros.
-        let text = unsafe {
-            libc::strerror_r(self.0, text.as_mut_ptr(), text.len());
-            CStr::from_ptr(text.as_ptr())
-        };
-        write_ascii(f, text)
+        let known = ERRNO_NAMES.iter().find(|(errno, _)| *errno == self.0);
+        let name = known.map_or(padded("unknown error"), |(_, name)| *name);
+        for byte in name.into_iter().take_while(|byte| *byte != 0) {
+            f.write_char(char::from(byte))?;
+        }
+        Ok(())
     }
 }
+
+const NAME_LENGTH: usize = 16;
+
+/// A name in a fixed number of bytes: pointers would have to be relocated when the library is
+/// loaded.
+#[allow(clippy::indexing_slicing, clippy::arithmetic_side_effects)] // Evaluated at build time.
+const fn padded(name: &str) -> [u8; NAME_LENGTH] {
+    let mut bytes = [0; NAME_LENGTH];
+    let mut at = 0;
+    while at < name.len() {
+        bytes[at] = name.as_bytes()[at];
+        at += 1;
+    }
+    bytes
+}
+
+macro_rules! errno_names {
+    ($($name:ident)*) => { [$((libc::$name, padded(stringify!($name)))),*] };
+}
+
+/// What the library, providers and the kernel's RDMA return.
+static ERRNO_NAMES: [(c_int, [u8; NAME_LENGTH]); 48] = errno_names![
+    EPERM ENOENT EINTR EIO ENXIO E2BIG EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST ENODEV EINVAL
+    ENFILE EMFILE ENOSPC EPIPE EDOM ERANGE EDEADLK ENOSYS ENOTUNIQ EBADR EBADRQC ENODATA EPROTO
+    EBADMSG EOVERFLOW EREMOTEIO EMSGSIZE EPROTONOSUPPORT EOPNOTSUPP EADDRINUSE EADDRNOTAVAIL
+    ENETDOWN ENETUNREACH ECONNABORTED ECONNRESET ENOBUFS ENOTCONN ETIMEDOUT ECONNREFUSED
+    EHOSTUNREACH EALREADY EINPROGRESS ECANCELED
+];
 
 /// A text of the library, in one word: a `&str` takes two.
 #[derive(Clone, Copy)]
@@ -258,7 +284,11 @@ mod tests {
     }
 
     #[test]
-    fn errno_text_is_the_c_librarys() {
-        assert_eq!(ErrnoText(libc::EINVAL).to_string(), "Invalid argument");
+    fn errno_values_have_names() {
+        assert_eq!(ErrnoName(22).to_string(), "EINVAL");
+        assert_eq!(ErrnoName(125).to_string(), "ECANCELED");
+        assert_eq!(ErrnoName(93).to_string(), "EPROTONOSUPPORT");
+        assert_eq!(ErrnoName(0).to_string(), "unknown error");
+        assert_eq!(ErrnoName(-1).to_string(), "unknown error");
     }
 }

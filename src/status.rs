@@ -4,8 +4,8 @@
 use core::ffi::{CStr, c_char, c_int};
 
 use libc::{
-    EACCES, ECANCELED, ECONNABORTED, EFAULT, EHOSTUNREACH, EINPROGRESS, EINVAL, EIO, EMSGSIZE,
-    ENOBUFS, EOPNOTSUPP, EPROTO, EREMOTEIO,
+    EACCES, EBADR, EBADRQC, ECANCELED, ECONNABORTED, EFAULT, EHOSTUNREACH, EINPROGRESS, EINVAL,
+    EIO, EMSGSIZE, ENOBUFS, EPROTO, EREMOTEIO,
 };
 use rdma_verbs_bindings::{
     IBV_WC_BAD_RESP_ERR, IBV_WC_INV_EEC_STATE_ERR, IBV_WC_INV_EECN_ERR, IBV_WC_LOC_ACCESS_ERR,
@@ -87,8 +87,8 @@ pub fn text(status: ibv_wc_status) -> Name {
     Name::new(unsafe { CStr::from_ptr(text) })
 }
 
-/// What the status would be as an errno value. ETIMEDOUT is none of them: it says that a
-/// request has not completed.
+/// What the status would be as an errno value. Of those with a meaning of their own none is among
+/// them: ETIMEDOUT (a request has not completed), EINVAL (of an argument), EOPNOTSUPP, EBUSY.
 pub fn errno(status: ibv_wc_status) -> c_int {
     match status {
         IBV_WC_SUCCESS => 0,
@@ -98,11 +98,11 @@ pub fn errno(status: ibv_wc_status) -> c_int {
         | IBV_WC_MW_BIND_ERR
         | IBV_WC_LOC_RDD_VIOL_ERR
         | IBV_WC_INV_EECN_ERR
-        | IBV_WC_INV_EEC_STATE_ERR => EINVAL,
+        | IBV_WC_INV_EEC_STATE_ERR => EBADR,
         IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => EFAULT,
         IBV_WC_WR_FLUSH_ERR => ECANCELED,
         IBV_WC_BAD_RESP_ERR => EPROTO,
-        IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_INV_RD_REQ_ERR => EOPNOTSUPP,
+        IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_INV_RD_REQ_ERR => EBADRQC,
         IBV_WC_REM_ACCESS_ERR => EACCES,
         IBV_WC_REM_OP_ERR => EREMOTEIO,
         IBV_WC_RETRY_EXC_ERR | IBV_WC_RESP_TIMEOUT_ERR => EHOSTUNREACH,

@@ -92,7 +92,7 @@ static void three_gib(void **state)
 	fill(source);
 	started = now_ms();
 	assert_succeeds(rdmax_read(link->active, sink, LENGTH, sink_mr, (uintptr_t)source,
-				   source_mr->rkey, -1), 0);
+				   source_mr->rkey, -1, NULL, NULL), 0);
 	seconds = (now_ms() - started) / 1e3;
 	print_message("# 3 GiB in %.1f s, where a request carries %" PRIu32 " bytes; %s was compared\n",
 		      seconds, device_max_message(link->active),

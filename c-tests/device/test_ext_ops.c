@@ -169,7 +169,7 @@ static void read_only_sources(void **state)
 	mr = rdmax_reg(link->passive, page, BYTES, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
 	assert_succeeds(rdmax_read(link->active, sink->data, BYTES, sink->mr,
-				   (uintptr_t)page, mr->rkey, -1), 0);
+				   (uintptr_t)page, mr->rkey, -1, NULL, NULL), 0);
 	assert_memory_equal(sink->data, page, BYTES);
 	must(rdma_dereg_mr(mr));
 
@@ -178,7 +178,7 @@ static void read_only_sources(void **state)
 	assert_non_null(mr);
 	sink = region_add(link, rdma_reg_write, link->active, BYTES);
 	assert_succeeds(rdmax_write(link->passive, page, BYTES, mr, remote_address(sink),
-				    sink->mr->rkey, -1), 0);
+				    sink->mr->rkey, -1, NULL, NULL), 0);
 	assert_memory_equal(sink->data, page, BYTES);
 	must(rdma_dereg_mr(mr));
 	munmap(page, BYTES);
@@ -198,15 +198,27 @@ static void relaxed_ordering(void **state)
 
 /* --- many at once ------------------------------------------------------------------------ */
 
-static struct rdmax_rdma piece(struct region *local, struct region *remote, int i, int flags)
+static struct ibv_sge elements[2][BATCH];
+
+static struct ibv_sge *element(int side, struct region *local, int i)
 {
 	size_t length = BYTES / BATCH;
 
-	return (struct rdmax_rdma){
+	elements[side][i] = (struct ibv_sge){ (uintptr_t)local->data + (size_t)i * length,
+					      (uint32_t)length, local->mr->lkey };
+	return &elements[side][i];
+}
+
+static struct rdmax_send_wr piece(enum ibv_wr_opcode opcode, struct region *local,
+				  struct region *remote, int i, int flags)
+{
+	size_t length = BYTES / BATCH;
+
+	return (struct rdmax_send_wr){
 		.context = context_of((uint64_t)i),
-		.addr = local->data + (size_t)i * length,
-		.length = length,
-		.mr = local->mr,
+		.opcode = opcode,
+		.sgl = element(0, local, i),
+		.nsge = 1,
 		.remote_addr = remote_address(remote) + (uint64_t)i * length,
 		.rkey = remote->mr->rkey,
 		.flags = flags,
@@ -224,20 +236,20 @@ static void many_reads_and_writes(void **state)
 	struct region *source = region_add(link, rdma_reg_read, link->passive, BYTES);
 	struct region *middle = region_add(link, rdma_reg_msgs, link->active, BYTES);
 	struct region *sink = region_add(link, rdma_reg_write, link->passive, BYTES);
-	struct rdmax_rdma v[BATCH];
+	struct rdmax_send_wr wr[BATCH];
 	int posted = -1;
 
 	region_fill(source, SOURCE_SEED);
 	for (int i = 0; i < BATCH; i++)
-		v[i] = piece(middle, source, i, last_signaled(i));
-	assert_succeeds(rdmax_post_reads(link->active, v, BATCH, &posted), 0);
+		wr[i] = piece(IBV_WR_RDMA_READ, middle, source, i, last_signaled(i));
+	assert_succeeds(rdmax_post_sends(link->active, wr, sizeof(*wr), BATCH, &posted), 0);
 	assert_int_equal(posted, BATCH);
 	take_send(link->active, BATCH - 1, IBV_WC_SUCCESS);
 	region_holds(middle, SOURCE_SEED);
 
 	for (int i = 0; i < BATCH; i++)
-		v[i] = piece(middle, sink, i, last_signaled(i));
-	assert_succeeds(rdmax_post_writes(link->active, v, BATCH, &posted), 0);
+		wr[i] = piece(IBV_WR_RDMA_WRITE, middle, sink, i, last_signaled(i));
+	assert_succeeds(rdmax_post_sends(link->active, wr, sizeof(*wr), BATCH, &posted), 0);
 	take_send(link->active, BATCH - 1, IBV_WC_SUCCESS);
 	region_holds(sink, SOURCE_SEED);
 }
@@ -247,24 +259,24 @@ static void many_messages(void **state)
 	struct link *link = connected(state);
 	struct region *source = region_add(link, rdma_reg_msgs, link->active, BYTES);
 	struct region *sink = region_add(link, rdma_reg_msgs, link->passive, BYTES);
-	struct rdmax_send sends[BATCH];
-	struct rdmax_recv recvs[BATCH];
-	size_t length = BYTES / BATCH;
+	struct rdmax_send_wr sends[BATCH];
+	struct rdmax_recv_wr recvs[BATCH];
 	struct ibv_wc wc[BATCH];
 	int posted = -1, taken = 0;
 
 	region_fill(source, SOURCE_SEED);
 	for (int i = 0; i < BATCH; i++) {
-		size_t offset = (size_t)i * length;
-
-		recvs[i] = (struct rdmax_recv){ context_of((uint64_t)i), sink->data + offset, length,
-						sink->mr };
-		sends[i] = (struct rdmax_send){ context_of((uint64_t)i), source->data + offset,
-						length, source->mr, last_signaled(i) };
+		recvs[i] = (struct rdmax_recv_wr){ .context = context_of((uint64_t)i),
+						   .sgl = element(0, sink, i), .nsge = 1 };
+		sends[i] = (struct rdmax_send_wr){ .context = context_of((uint64_t)i),
+						   .opcode = IBV_WR_SEND_WITH_IMM,
+						   .imm_data = htonl((uint32_t)i),
+						   .sgl = element(1, source, i), .nsge = 1,
+						   .flags = last_signaled(i) };
 	}
-	assert_succeeds(rdmax_post_recvs(link->passive, recvs, BATCH, &posted), 0);
+	assert_succeeds(rdmax_post_recvs(link->passive, recvs, sizeof(*recvs), BATCH, &posted), 0);
 	assert_int_equal(posted, BATCH);
-	assert_succeeds(rdmax_post_sends(link->active, sends, BATCH, &posted), 0);
+	assert_succeeds(rdmax_post_sends(link->active, sends, sizeof(*sends), BATCH, &posted), 0);
 	assert_int_equal(posted, BATCH);
 	take_send(link->active, BATCH - 1, IBV_WC_SUCCESS);
 	while (taken < BATCH) {
@@ -273,6 +285,7 @@ static void many_messages(void **state)
 		assert_between(found, 1, BATCH - taken);
 		for (int i = 0; i < found; i++) {
 			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+			assert_int_equal(ntohl(wc[i].imm_data), taken);
 			assert_int_equal(wc[i].wr_id, taken++);
 		}
 	}
@@ -283,7 +296,7 @@ static void many_messages(void **state)
 static void more_than_fit(void **state)
 {
 	enum { TOO_MANY = 4096 };
-	static struct rdmax_rdma v[TOO_MANY];
+	static struct rdmax_send_wr wr[TOO_MANY];
 	struct link *link = *state;
 	struct region *source, *sink;
 	int posted = -1;
@@ -293,14 +306,14 @@ static void more_than_fit(void **state)
 	source = region_add(link, rdma_reg_read, link->passive, BYTES);
 	sink = region_add(link, rdma_reg_msgs, link->active, BYTES);
 	for (int i = 0; i < TOO_MANY; i++)
-		v[i] = piece(sink, source, 0, IBV_SEND_SIGNALED);
+		wr[i] = piece(IBV_WR_RDMA_READ, sink, source, 0, IBV_SEND_SIGNALED);
 	for (int i = 0; i < TOO_MANY; i++)
-		v[i].context = context_of((uint64_t)i);
-	assert_fails(rdmax_post_reads(link->active, v, TOO_MANY, &posted), ENOMEM);
+		wr[i].context = context_of((uint64_t)i);
+	assert_fails(rdmax_post_sends(link->active, wr, sizeof(*wr), TOO_MANY, &posted), ENOMEM);
 	assert_between(posted, SEND_DEPTH, TOO_MANY - 1);
 	for (int i = 0; i < posted; i++)
 		take_send(link->active, (uint64_t)i, IBV_WC_SUCCESS);
-	assert_succeeds(rdmax_post_reads(link->active, v, 1, &posted), 0);
+	assert_succeeds(rdmax_post_sends(link->active, wr, sizeof(*wr), 1, &posted), 0);
 	take_send(link->active, 0, IBV_WC_SUCCESS);
 }
 
@@ -330,9 +343,16 @@ static void max_inline(void **state)
 {
 	struct link *link = connected(state);
 	static uint8_t data[BYTES];
-	int bytes = rdmax_max_inline(link->active);
+	struct rdmax_limits limits;
+	int bytes;
 
+	assert_succeeds(rdmax_query_limits(link->active, &limits, sizeof(limits)), 0);
+	bytes = (int)limits.max_inline_data;
 	assert_between(bytes, INLINE_BYTES, BYTES - 1);
+	assert_true(limits.max_send_wr >= SEND_DEPTH && limits.max_recv_wr >= RECV_DEPTH);
+	assert_true(limits.max_send_sge >= 1 && limits.max_recv_sge >= 1);
+	assert_true(limits.max_rd_atomic >= 1);
+	assert_int_equal(limits.max_msg_sz, device_max_message(link->active));
 	must(rdma_post_recvv(link->passive, NULL, NULL, 0));
 	assert_succeeds(rdma_post_write(link->active, context_of(1), data, 0, NULL,
 					IBV_SEND_INLINE | IBV_SEND_SIGNALED, 0, 0), 0);
@@ -361,10 +381,10 @@ static void transfers(void **state)
 	region_fill(source, SOURCE_SEED);
 	region_fill(middle, SINK_SEED);
 	assert_succeeds(rdmax_read(link->active, middle->data, length, middle->mr,
-				   remote_address(source), source->mr->rkey, -1), 0);
+				   remote_address(source), source->mr->rkey, -1, NULL, NULL), 0);
 	region_holds(middle, SOURCE_SEED);
 	assert_succeeds(rdmax_write(link->active, middle->data, length, middle->mr,
-				    remote_address(sink), sink->mr->rkey, -1), 0);
+				    remote_address(sink), sink->mr->rkey, -1, NULL, NULL), 0);
 	region_holds(sink, SOURCE_SEED);
 	region_guards_hold(source);
 }
@@ -376,9 +396,9 @@ static void transfer_is_refused(void **state)
 	struct region *sink = region_add(link, rdma_reg_msgs, link->active, BYTES);
 
 	assert_fails(rdmax_read(link->active, sink->data, BYTES, sink->mr,
-				remote_address(source), source->mr->rkey, -1), EACCES);
+				remote_address(source), source->mr->rkey, -1, NULL, NULL), EACCES);
 	assert_fails(rdmax_read(link->active, sink->data, BYTES, sink->mr,
-				remote_address(source), source->mr->rkey, -1), ECANCELED);
+				remote_address(source), source->mr->rkey, -1, NULL, NULL), ECANCELED);
 }
 
 /* If an unsignaled request of the program fails, its status is the reason, not the flush. */
@@ -391,7 +411,7 @@ static void an_earlier_request_is_refused(void **state)
 	must(rdma_post_write(link->active, NULL, sink->data, BYTES, sink->mr, 0,
 			     remote_address(source), source->mr->rkey));
 	assert_fails(rdmax_read(link->active, sink->data, BYTES, sink->mr,
-				remote_address(source), source->mr->rkey, -1), EACCES);
+				remote_address(source), source->mr->rkey, -1, NULL, NULL), EACCES);
 }
 
 /*
@@ -408,11 +428,11 @@ static void transfer_times_out(void **state)
 	region_fill(source, SOURCE_SEED);
 	for (int i = 0; i < 10; i++) {
 		assert_fails(rdmax_read(link->active, first->data, long_read, first->mr,
-					remote_address(source), source->mr->rkey, i % 3),
+					remote_address(source), source->mr->rkey, i % 3, NULL, NULL),
 			     ETIMEDOUT);
 		memset(second->data, 0, BYTES);
 		assert_succeeds(rdmax_read(link->active, second->data, BYTES, second->mr,
-					   remote_address(source), source->mr->rkey, -1), 0);
+					   remote_address(source), source->mr->rkey, -1, NULL, NULL), 0);
 		assert_memory_equal(second->data, source->data, BYTES);
 	}
 	/* The pieces in flight have arrived; those after them were not posted. */

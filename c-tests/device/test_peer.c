@@ -219,7 +219,7 @@ static void killed_while_reading(void **state)
 static int read_whole(const struct peer *peer, int timeout_ms)
 {
 	return rdmax_read(peer->link->active, peer->sink->data, BYTES, peer->sink->mr,
-			  peer->greeting.addr, peer->greeting.rkey, timeout_ms);
+			  peer->greeting.addr, peer->greeting.rkey, timeout_ms, NULL, NULL);
 }
 
 static atomic_int reads_done;
@@ -251,7 +251,7 @@ static void killed_while_reading_whole(void **state)
 	assert_true(atomic_load(&reads_done) >= READS);
 	assert_int_equal(error, EHOSTUNREACH);
 	assert_fails(read_whole(&peer, -1), ECANCELED);
-	assert_succeeds(rdmax_drain(peer.link->active, -1), 0);
+	assert_succeeds(rdmax_drain(peer.link->active, -1, NULL, NULL), 0);
 	region_guards_hold(peer.sink);
 }
 
@@ -265,7 +265,7 @@ static void killed_and_given_up(void **state)
 	kill_peer();
 	assert_fails(read_whole(&peer, 50), ETIMEDOUT);
 	assert_fails(read_whole(&peer, 0), ETIMEDOUT);
-	assert_succeeds(rdmax_drain(peer.link->active, -1), 0);
+	assert_succeeds(rdmax_drain(peer.link->active, -1, NULL, NULL), 0);
 	region_deregister(peer.sink);
 }
 

@@ -138,6 +138,8 @@ void ext_complete_next(struct ext_work_queue *work, enum ibv_wc_status status)
 
 static void flush(struct ext_work_queue *work)
 {
+	if (ext.slow)
+		return;
 	while (work->completed != work->posted)
 		ext_complete_next(work, IBV_WC_WR_FLUSH_ERR);
 }
@@ -145,8 +147,14 @@ static void flush(struct ext_work_queue *work)
 /* Room for one more request, or NULL and the reason. */
 static struct ext_request *place(struct ext_work_queue *work, int *refusal)
 {
+	if (work->refuses_in_error && ext.state == IBV_QPS_ERR) {
+		*refusal = work->refuses_in_error;
+		return NULL;
+	}
 	if (work->accept == 0) {
 		*refusal = work->refusal;
+		if (work->refusal_errno)
+			errno = work->refusal_errno;
 		return NULL;
 	}
 	if (work->posted - work->completed == work->depth) {
@@ -157,6 +165,12 @@ static struct ext_request *place(struct ext_work_queue *work, int *refusal)
 	return &work->request[work->posted++ % EXT_DEPTH];
 }
 
+/* Takes a request and forgets it. */
+static int swallows(const struct ext_work_queue *work)
+{
+	return work->swallows_in_error && ext.state == IBV_QPS_ERR;
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int refusal = 0;
@@ -165,7 +179,11 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		abort();
 	ext.sq.calls++;
 	for (; wr; wr = wr->next) {
-		struct ext_request *request = place(&ext.sq, &refusal);
+		struct ext_request *request;
+
+		if (swallows(&ext.sq))
+			continue;
+		request = place(&ext.sq, &refusal);
 
 		if (!request) {
 			if (!ext.sq.keeps_bad)
@@ -180,7 +198,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	}
 	if (ext.state == IBV_QPS_ERR)
 		flush(&ext.sq);
-	return refusal;
+	/* All is queued, and then the device cannot be told. */
+	return refusal ? refusal : ext.sq.doorbell;
 }
 
 static int receive(struct ext_work_queue *work, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -189,7 +208,11 @@ static int receive(struct ext_work_queue *work, struct ibv_recv_wr *wr, struct i
 
 	work->calls++;
 	for (; wr; wr = wr->next) {
-		struct ext_request *request = place(work, &refusal);
+		struct ext_request *request;
+
+		if (swallows(work))
+			continue;
+		request = place(work, &refusal);
 
 		if (!request) {
 			if (!work->keeps_bad)
@@ -226,9 +249,16 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	if (qp != &ext.qp || mask != IBV_QP_STATE)
+	int to_init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+
+	if (qp != &ext.qp || mask != (attr->qp_state == IBV_QPS_INIT ? to_init : IBV_QP_STATE))
+		abort();
+	if (attr->qp_state == IBV_QPS_INIT &&
+	    (attr->port_num != EXT_PORT || attr->pkey_index != EXT_PKEY_INDEX ||
+	     attr->qkey != EXT_QKEY))
 		abort();
 	ext.states_set++;
+	errno = EDOM;
 	if (ext.result)
 		return ext.result;
 	ext.state = attr->qp_state;
@@ -236,18 +266,37 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		flush(&ext.sq);
 		flush(&ext.rq);
 	}
+	if (ext.state == IBV_QPS_RESET) {	/* dropped without a completion */
+		ext.sq.completed = ext.sq.posted;
+		ext.rq.completed = ext.rq.posted;
+	}
 	return 0;
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		 struct ibv_qp_init_attr *init)
 {
-	if (qp != &ext.qp || mask != IBV_QP_CAP)
+	if (qp != &ext.qp || !(mask & IBV_QP_CAP))
 		abort();
-	attr->cap.max_inline_data = 0;
+	errno = EDOM;
+	memset(attr, 0x5a, sizeof(*attr));
+	if (mask & IBV_QP_STATE)
+		attr->qp_state = ext.state;
+	if (mask & IBV_QP_PORT)
+		attr->port_num = EXT_PORT;
+	if (mask & IBV_QP_PKEY_INDEX)
+		attr->pkey_index = EXT_PKEY_INDEX;
+	if (mask & IBV_QP_QKEY)
+		attr->qkey = EXT_QKEY;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		attr->max_rd_atomic = EXT_RD_ATOMIC;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		attr->max_dest_rd_atomic = EXT_DEST_RD_ATOMIC;
 	init->cap.max_inline_data = EXT_MAX_INLINE;
 	init->cap.max_send_wr = (uint32_t)ext.sq.depth;
 	init->cap.max_recv_wr = (uint32_t)ext.rq.depth;
+	init->cap.max_send_sge = EXT_SEND_SGE;
+	init->cap.max_recv_sge = EXT_RECV_SGE;
 	return ext.result;
 }
 
@@ -258,6 +307,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	    length > sizeof(*attr))
 		abort();
 	ext.ports_queried++;
+	errno = EDOM;
 	attr->max_msg_sz = ext.max_msg_sz;
 	return ext.result;
 }
@@ -348,7 +398,7 @@ int ext_begin(void **state)
 	ext.qp.qp_type = IBV_QPT_RC;
 	ext.state = IBV_QPS_RTS;
 	ext.id.verbs = context;
-	ext.id.port_num = 3;
+	ext.id.port_num = EXT_PORT;
 	ext.id.pd = &ext.pd;
 	ext.id.qp = &ext.qp;
 	ext.id.send_cq = &ext.send.cq;
@@ -365,10 +415,11 @@ int ext_end(void **state)
 	int raised = 0, acknowledged = 0, left = 0;
 
 	(void)state;
+	for (size_t i = 0; i < COUNT(queues); i++)
+		raised += queues[i]->events;
 	for (size_t i = 0; i < COUNT(queues); i++) {
 		struct ibv_cq *cq;
 
-		raised += queues[i]->events;
 		acknowledged += queues[i]->acknowledged;
 		while (ext_readable(queues[i]) &&
 		       read(queues[i]->channel.fd, &cq, sizeof(cq)) == sizeof(cq)) {

@@ -25,6 +25,13 @@ enum {
 	EXT_QP_NUM = 0x77,
 	EXT_MAX_INLINE = 188,
 	EXT_MEMORY = 4096,
+	EXT_SEND_SGE = 5,
+	EXT_RECV_SGE = 6,
+	EXT_RD_ATOMIC = 7,
+	EXT_DEST_RD_ATOMIC = 8,
+	EXT_PORT = 3,
+	EXT_PKEY_INDEX = 11,
+	EXT_QKEY = 12,
 };
 
 struct ext_cq {
@@ -59,6 +66,10 @@ struct ext_work_queue {
 	int accept;		/* how many more are accepted; less than 0: all */
 	int refusal;		/* what the provider returns for the next one */
 	int keeps_bad;		/* it does not say which one it refused */
+	int refusal_errno;	/* set along with it, if it is not 0 */
+	int refuses_in_error;	/* what the provider returns in the error state */
+	int swallows_in_error;	/* what is posted there never completes */
+	int doorbell;		/* it queues all, and then returns this */
 };
 
 struct ext_fake {
@@ -72,6 +83,7 @@ struct ext_fake {
 	struct ext_work_queue sq, rq, shared;
 	enum ibv_qp_state state;
 	int states_set;		/* calls of ibv_modify_qp */
+	int slow;		/* flushes nothing by itself */
 	uint32_t max_msg_sz;
 	int ports_queried;
 	int result;		/* of ibv_query_qp, ibv_modify_qp and query_port */

@@ -497,7 +497,7 @@ static void finish(struct connection *c)
 
 static void release(struct connection *c)
 {
-	if (c->id->qp && rdmax_drain(c->id, 5000)) {
+	if (c->id->qp && rdmax_drain(c->id, 5000, NULL, NULL)) {
 		failed("rdmax_drain");
 		drain_failed++;
 	}

@@ -149,7 +149,7 @@ static int prepare(struct client *c)
 /* In the order of their making, backwards; each must succeed. */
 static void release(struct client *c)
 {
-	if (c->id->qp && rdmax_drain(c->id, 5000))
+	if (c->id->qp && rdmax_drain(c->id, 5000, NULL, NULL))
 		failed("rdmax_drain");
 	if (c->area_mr && rdma_dereg_mr(c->area_mr))
 		failed("rdma_dereg_mr");

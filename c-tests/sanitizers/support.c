@@ -25,3 +25,9 @@ __attribute__((weak)) void *__tsan_memcpy(void *to, const void *from, size_t siz
 {
 	return memcpy(to, from, size);
 }
+
+void *__tsan_memmove(void *to, const void *from, size_t size);
+__attribute__((weak)) void *__tsan_memmove(void *to, const void *from, size_t size)
+{
+	return memmove(to, from, size);
+}

@@ -115,7 +115,7 @@ static void waits_on_for_what_remains(void **state)
 
 static const struct direction {
 	int (*transfer)(struct rdma_cm_id *, void *, size_t, struct ibv_mr *, uint64_t, uint32_t,
-			int);
+			int, rdmax_wc_handler, void *);
 } directions[] = { { rdmax_read }, { rdmax_write } };
 
 static const struct direction *direction;
@@ -128,7 +128,8 @@ static int begin_transfer(void **state)
 
 static int transfer(int timeout_ms)
 {
-	return direction->transfer(&ext.id, ext_memory, LENGTH, &ext.mr, 0, 0, timeout_ms);
+	return direction->transfer(&ext.id, ext_memory, LENGTH, &ext.mr, 0, 0, timeout_ms, NULL,
+				   NULL);
 }
 
 /* How long a call takes that signals do not end. */

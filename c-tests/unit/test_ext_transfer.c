@@ -12,7 +12,7 @@ enum { LENGTH = 100, LIMIT_SECONDS = 60 };
 
 static const struct direction {
 	int (*transfer)(struct rdma_cm_id *, void *, size_t, struct ibv_mr *, uint64_t, uint32_t,
-			int);
+			int, rdmax_wc_handler, void *);
 	enum ibv_wr_opcode opcode;
 	int needs_region;
 } directions[] = {
@@ -31,7 +31,7 @@ static int begin(void **state)
 static int transfer(size_t length, int timeout_ms)
 {
 	return direction->transfer(&ext.id, ext_memory, length, &ext.mr, REMOTE_ADDR, RKEY,
-				   timeout_ms);
+				   timeout_ms, NULL, NULL);
 }
 
 /* What the device does with requests: complete all at once, some, or none. */
@@ -102,22 +102,21 @@ static void refused(void **state)
 static void null_pointers(void **state)
 {
 	(void)state;
-	assert_fails(direction->transfer(NULL, ext_memory, 1, &ext.mr, 0, 0, 0), EINVAL);
+	assert_fails(direction->transfer(NULL, ext_memory, 1, &ext.mr, 0, 0, 0, NULL, NULL), EINVAL);
 	ext.id.qp = NULL;
 	assert_fails(transfer(1, 0), EINVAL);
 	ext.id.qp = &ext.qp;
-	ext.id.send_cq_channel = NULL;
+	ext.id.send_cq = ext.qp.send_cq = NULL;
 	assert_fails(transfer(1, 0), EINVAL);
-	ext.id.send_cq = NULL;
-	assert_fails(transfer(1, 0), EINVAL);
-	ext.id.send_cq = &ext.send.cq;
-	ext.id.send_cq_channel = &ext.send.channel;
+	ext.id.send_cq = ext.qp.send_cq = &ext.send.cq;
 	assert_int_equal(ext.sq.posted, 0);
 	device_completes(IBV_WC_SUCCESS);
 	if (direction->needs_region)
-		assert_fails(direction->transfer(&ext.id, ext_memory, 1, NULL, 0, 0, 0), EINVAL);
+		assert_fails(direction->transfer(&ext.id, ext_memory, 1, NULL, 0, 0, 0, NULL,
+						 NULL), EINVAL);
 	else
-		assert_succeeds(direction->transfer(&ext.id, NULL, 0, NULL, 0, 0, 0), 0);
+		assert_succeeds(direction->transfer(&ext.id, NULL, 0, NULL, 0, 0, 0, NULL,
+						    NULL), 0);
 }
 
 /* --- pieces --------------------------------------------------------------------------------- */
@@ -225,6 +224,16 @@ static void *complete_each(void *unused)
 	return unused;
 }
 
+/* Some time after it was posted. */
+static void *complete_when_posted(void *unused)
+{
+	while (*(volatile int *)&ext.sq.posted == *(volatile int *)&ext.sq.completed)
+		usleep(100);
+	usleep(20000);
+	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
+	return unused;
+}
+
 static void send_queue_for_one(void **state)
 {
 	pthread_t thread;
@@ -292,7 +301,7 @@ static void a_piece_is_refused_by_errno(void **state)
 	ext.sq.refusal = -1;
 	next_poll_cq = ext.whole.context.ops.poll_cq;
 	ext.whole.context.ops.poll_cq = poll_that_sets_errno;
-	errno = ENOSPC;
+	ext.sq.refusal_errno = ENOSPC;
 	assert_int_equal(transfer(10 << 20, -1), -1);
 	assert_int_equal(errno, ENOSPC);
 	assert_int_equal(ext.send.added, ext.send.taken);
@@ -322,18 +331,39 @@ static void port_is_unknown(void **state)
 	assert_succeeds(transfer(2 << 20, -1), 0);
 }
 
-/* Waiting itself fails, at once. */
-static void waiting_fails(void **state)
+/* The queue may be the queue pair's; one without a channel is polled again and again. */
+static void queue_of_the_program(void **state)
 {
 	(void)state;
-	ext.send.poll_result = -2;
-	assert_fails(transfer(LENGTH, -1), EIO);
-	ext.send.poll_result = 0;
-	ext_raise(&ext.send, &ext.other);
-	assert_fails(transfer(LENGTH, -1), EINVAL);
+	ext.id.send_cq = NULL;
+	ext.id.send_cq_channel = NULL;
+	for (int channels = 0; channels < 2; channels++) {
+		pthread_t thread;
+
+		ext.send.cq.channel = channels ? &ext.send.channel : NULL;
+		assert_int_equal(pthread_create(&thread, NULL, complete_when_posted, NULL), 0);
+		assert_succeeds(transfer(LENGTH, LIMIT_SECONDS * 1000), 0);
+		pthread_join(thread, NULL);
+	}
 }
 
 /* --- what is left in flight ------------------------------------------------------------------ */
+
+static struct ibv_wc given[EXT_DEPTH];
+static int n_given;
+
+static void give(const struct ibv_wc *wc, void *arg)
+{
+	assert_ptr_equal(arg, given);
+	given[n_given++] = *wc;
+}
+
+static int transfer_and_give(int timeout_ms)
+{
+	n_given = 0;
+	return direction->transfer(&ext.id, ext_memory, LENGTH, &ext.mr, REMOTE_ADDR, RKEY,
+				   timeout_ms, give, given);
+}
 
 static void times_out(void **state)
 {
@@ -343,6 +373,32 @@ static void times_out(void **state)
 	assert_int_equal(ext.sq.posted, 2);
 }
 
+/* Waiting fails for a reason of its own, which only the log tells: the request is in flight. */
+static void waiting_fails(void **state)
+{
+	(void)state;
+	ext.send.poll_result = -2;
+	assert_fails(transfer(LENGTH, -1), ETIMEDOUT);
+	ext.send.poll_result = 0;
+	ext_raise(&ext.send, &ext.other);
+	assert_fails(transfer(LENGTH, -1), ETIMEDOUT);
+	assert_int_equal(ext.sq.posted, 2);
+}
+
+/* The provider fails without saying that it has refused the request, which it has queued. */
+static void may_be_queued(void **state)
+{
+	(void)state;
+	ext.sq.doorbell = EINVAL;
+	assert_fails(transfer(LENGTH, -1), ETIMEDOUT);
+	ext.sq.doorbell = 0;
+	assert_int_equal(ext.sq.posted - ext.sq.completed, 1);
+	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
+	device_completes(IBV_WC_SUCCESS);
+	assert_succeeds(transfer(LENGTH, -1), 0);
+	assert_int_equal(ext.send.added, ext.send.taken);
+}
+
 /* A late completion is not mistaken for that of a later call. */
 static void late_completions(void **state)
 {
@@ -350,25 +406,25 @@ static void late_completions(void **state)
 	assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
 	assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
 	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
-	assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
+	assert_fails(transfer_and_give(0), ETIMEDOUT);
 	assert_int_equal(ext.send.added, ext.send.taken);
 	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
 	ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
 	device_completes(IBV_WC_SUCCESS);
-	assert_succeeds(transfer(LENGTH, 0), 0);
+	assert_succeeds(transfer_and_give(0), 0);
 	assert_int_equal(ext.send.added, ext.send.taken);
+	assert_int_equal(n_given, 0);	/* none of them is the program's */
 }
 
-/*
- * The first failure is the reason, no matter whose it is; the others were flushed because
- * of it.
- */
+/* The first failure is the reason, whosever it is; the others were flushed because of it. */
 static void an_earlier_request_fails(void **state)
 {
 	(void)state;
 	ext_complete(&ext.send, 0xc0ffee, IBV_WC_REM_ACCESS_ERR);
 	device_completes(IBV_WC_WR_FLUSH_ERR);
-	assert_fails(transfer(LENGTH, -1), EACCES);
+	assert_fails(transfer_and_give(-1), EACCES);
+	assert_int_equal(n_given, 1);
+	assert_int_equal(given[0].wr_id, 0xc0ffee);
 
 	ext.on_send = NULL;
 	assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
@@ -378,16 +434,92 @@ static void an_earlier_request_fails(void **state)
 	assert_int_equal(ext.send.added, ext.send.taken);
 }
 
-/* The manual forbids signaled requests here. Nothing is left in flight. */
-static void a_completion_of_the_program(void **state)
+/* They are given back, or the program is told that one is lost. Nothing is left in flight. */
+static void completions_of_the_program(void **state)
 {
 	(void)state;
-	ext_complete(&ext.send, 0xc0ffee, IBV_WC_SUCCESS);
 	device_completes(IBV_WC_SUCCESS);
+	for (uint64_t i = 0; i < 5; i++)
+		ext_complete(&ext.send, i, IBV_WC_SUCCESS);
+	assert_succeeds(transfer_and_give(-1), 0);
+	assert_int_equal(n_given, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(given[i].wr_id, i);
+
+	ext_complete(&ext.send, 0xc0ffee, IBV_WC_SUCCESS);
 	assert_fails(transfer(LENGTH, -1), EBUSY);
 	assert_int_equal(ext.sq.posted, ext.sq.completed);
 	assert_int_equal(ext.send.added, ext.send.taken);
 	assert_succeeds(transfer(LENGTH, -1), 0);
+}
+
+/* Another queue pair's failure says nothing about this one. */
+static void completions_of_another_queue_pair(void **state)
+{
+	(void)state;
+	ext.qp.qp_num = EXT_QP_NUM + 1;
+	device_completes(IBV_WC_SUCCESS);
+	ext_complete(&ext.send, 0xc0ffee, IBV_WC_REM_ACCESS_ERR);
+	assert_succeeds(transfer_and_give(-1), 0);
+	assert_int_equal(n_given, 1);
+}
+
+/* --- waiting for what was left ---------------------------------------------------------------- */
+
+static void waits_for_what_was_left(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	for (int left = 0; left < 3; left++) {
+		for (int i = 0; i < left; i++)
+			assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
+		assert_fails(rdmax_wait(&ext.id, 0, NULL, NULL), ETIMEDOUT);
+		while (ext.sq.completed < ext.sq.posted)
+			ext_complete_next(&ext.sq, IBV_WC_SUCCESS);
+		assert_int_equal(pthread_create(&thread, NULL, complete_when_posted, NULL), 0);
+		assert_succeeds(rdmax_wait(&ext.id, LIMIT_SECONDS * 1000, NULL, NULL), 0);
+		pthread_join(thread, NULL);
+		assert_int_equal(ext.sq.posted, ext.sq.completed);
+	}
+}
+
+static void tells_how_they_ended(void **state)
+{
+	(void)state;
+	assert_fails(transfer(LENGTH, 0), ETIMEDOUT);
+	ext_complete_next(&ext.sq, IBV_WC_RETRY_EXC_ERR);
+	device_completes(IBV_WC_WR_FLUSH_ERR);
+	assert_fails(rdmax_wait(&ext.id, -1, NULL, NULL), EHOSTUNREACH);
+	assert_int_equal(ext.sq.posted, ext.sq.completed);
+}
+
+/* The send queue is full: what completes makes room, and goes to the program. */
+static void waits_behind_a_full_queue(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	n_given = 0;
+	ext.sq.depth = 1;
+	assert_int_equal(rdma_post_sendv(&ext.id, NULL, NULL, 0, IBV_SEND_SIGNALED), 0);
+	assert_fails(rdmax_wait(&ext.id, 5, give, given), ETIMEDOUT);
+	assert_int_equal(pthread_create(&thread, NULL, complete_when_posted, NULL), 0);
+	device_completes(IBV_WC_SUCCESS);
+	assert_succeeds(rdmax_wait(&ext.id, LIMIT_SECONDS * 1000, give, given), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(n_given, 1);
+}
+
+/* In the error state it cannot ask: what it would wait for may be in flight. */
+static void wait_is_refused(void **state)
+{
+	(void)state;
+	assert_fails(rdmax_wait(NULL, 0, NULL, NULL), EINVAL);
+	ext.sq.refuses_in_error = -EIO;
+	ext.state = IBV_QPS_ERR;
+	assert_fails(rdmax_wait(&ext.id, -1, NULL, NULL), ETIMEDOUT);
+	assert_int_equal(ext.sq.posted, 0);
 }
 
 #define BOTH(test) \
@@ -413,7 +545,14 @@ int main(void)
 		BOTH(times_out),
 		BOTH(late_completions),
 		BOTH(an_earlier_request_fails),
-		BOTH(a_completion_of_the_program),
+		BOTH(may_be_queued),
+		BOTH(completions_of_the_program),
+		BOTH(completions_of_another_queue_pair),
+		BOTH(queue_of_the_program),
+		BOTH(waits_for_what_was_left),
+		BOTH(tells_how_they_ended),
+		BOTH(waits_behind_a_full_queue),
+		BOTH(wait_is_refused),
 	};
 
 	alarm(LIMIT_SECONDS);

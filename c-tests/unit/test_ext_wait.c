@@ -19,15 +19,18 @@ static const struct side {
 	const char *name;
 	int (*one)(struct rdma_cm_id *, struct ibv_wc *, int);
 	int (*many)(struct rdma_cm_id *, struct ibv_wc *, int, int);
+	int (*until)(struct rdma_cm_id *, struct ibv_wc *, int, const struct timespec *);
 	int (*fd)(struct rdma_cm_id *);
 	struct ext_cq *queue;
-	struct ibv_cq **id_cq;
+	struct ibv_cq **id_cq, **qp_cq;
 	struct ibv_comp_channel **id_channel;
 } sides[] = {
-	{ "send", rdmax_get_send_comp, rdmax_get_send_comps, rdmax_send_comp_fd, &ext.send,
-	  &ext.id.send_cq, &ext.id.send_cq_channel },
-	{ "recv", rdmax_get_recv_comp, rdmax_get_recv_comps, rdmax_recv_comp_fd, &ext.recv,
-	  &ext.id.recv_cq, &ext.id.recv_cq_channel },
+	{ "send", rdmax_get_send_comp, rdmax_get_send_comps, rdmax_get_send_comps_until,
+	  rdmax_send_comp_fd, &ext.send, &ext.id.send_cq, &ext.qp.send_cq,
+	  &ext.id.send_cq_channel },
+	{ "recv", rdmax_get_recv_comp, rdmax_get_recv_comps, rdmax_get_recv_comps_until,
+	  rdmax_recv_comp_fd, &ext.recv, &ext.id.recv_cq, &ext.qp.recv_cq,
+	  &ext.id.recv_cq_channel },
 };
 
 static const struct side *side;
@@ -232,9 +235,14 @@ static void null_pointers(void **state)
 	assert_fails(side->many(NULL, &wc, 1, -1), EINVAL);
 	assert_fails(side->many(&ext.id, NULL, 1, -1), EINVAL);
 	assert_fails(side->fd(NULL), EINVAL);
-	*side->id_cq = NULL;
+	assert_fails(side->until(NULL, &wc, 1, NULL), EINVAL);
+	assert_fails(side->until(&ext.id, NULL, 1, NULL), EINVAL);
+	assert_fails(side->until(&ext.id, &wc, 0, NULL), EINVAL);
+	*side->id_cq = *side->qp_cq = NULL;
 	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
 	assert_fails(side->fd(&ext.id), EINVAL);
+	ext.id.qp = NULL;
+	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
 }
 
 /* A channel is needed only to wait. */
@@ -283,10 +291,152 @@ static void event_of_another_queue(void **state)
 
 	(void)state;
 	ext_raise(side->queue, &ext.other);
-	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
+	assert_fails(side->one(&ext.id, &wc, -1), ENOTUNIQ);
 	assert_int_equal(ext.other.acknowledged, 1);
 	assert_int_equal(side->queue->acknowledged, 0);
 	assert_true(side->queue->armed);
+}
+
+/* --- an end that does not move -------------------------------------------------------------- */
+
+static struct timespec after_ms(int ms)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += ms / 1000;
+	end.tv_nsec += ms % 1000 * 1000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_nsec -= 1000000000;
+		end.tv_sec++;
+	}
+	return end;
+}
+
+static void waits_until(void **state)
+{
+	static const struct timespec past[] = { { 0, 0 }, { -1, 0 }, { INT64_MIN, 0 } };
+	struct ibv_wc wc;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(past); i++) {
+		assert_succeeds(side->until(&ext.id, &wc, 1, &past[i]), 0);
+		assert_true(side->queue->armed);
+		ext_complete(side->queue, 7, IBV_WC_SUCCESS);
+		assert_succeeds(side->until(&ext.id, &wc, 1, &past[i]), 1);
+	}
+	for (int ms = 0; ms < 100; ms += 30) {
+		struct timespec end = after_ms(ms);
+		double end_ms = (double)end.tv_sec * 1e3 + (double)end.tv_nsec / 1e6;
+
+		ext_raise(side->queue, side->queue);	/* stale */
+		assert_succeeds(side->until(&ext.id, &wc, 1, &end), 0);
+		assert_true(now_ms() >= end_ms);
+	}
+	ext_complete(side->queue, 7, IBV_WC_SUCCESS);
+	assert_succeeds(side->until(&ext.id, &wc, 1, NULL), 1);
+}
+
+/* --- queues of the program --------------------------------------------------------------------- */
+
+static void *complete_later(void *wr_id)
+{
+	usleep(20000);
+	ext_complete(side->queue, (uintptr_t)wr_id, IBV_WC_SUCCESS);
+	return NULL;
+}
+
+/* Those of the queue pair, with their own channels. */
+static void queue_of_the_program(void **state)
+{
+	pthread_t thread;
+	struct ibv_wc wc;
+
+	(void)state;
+	*side->id_cq = NULL;
+	*side->id_channel = NULL;
+	ext_complete(side->queue, 1, IBV_WC_SUCCESS);
+	assert_succeeds(side->one(&ext.id, &wc, -1), 1);
+	assert_int_equal(side->fd(&ext.id), side->queue->channel.fd);
+	assert_int_equal(pthread_create(&thread, NULL, complete_later, (void *)8), 0);
+	assert_succeeds(side->one(&ext.id, &wc, -1), 1);
+	assert_int_equal(wc.wr_id, 8);
+	pthread_join(thread, NULL);
+	side->queue->cq.channel = NULL;
+	assert_fails(side->one(&ext.id, &wc, -1), EINVAL);
+	assert_fails(side->fd(&ext.id), EINVAL);
+}
+
+/*
+ * Another queue raises its events in the same channel, as libibverbs counts: they stay for
+ * their owner, and so do our own.
+ */
+static void shared_channel(void **state)
+{
+	pthread_t thread;
+	struct ibv_wc wc;
+
+	(void)state;
+	side->queue->channel.refcnt = 2;
+	ext_raise(side->queue, &ext.other);
+	assert_succeeds(side->one(&ext.id, &wc, 0), 0);
+	assert_waits(20);
+	assert_true(side->queue->armed);
+	for (int timeout = -1; timeout < LIMIT_SECONDS * 1000; timeout += LIMIT_SECONDS * 1000) {
+		assert_int_equal(pthread_create(&thread, NULL, complete_later, (void *)9), 0);
+		assert_succeeds(side->one(&ext.id, &wc, timeout), 1);
+		assert_int_equal(wc.wr_id, 9);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(ext.other.acknowledged + side->queue->acknowledged, 0);
+}
+
+/* --- events of a channel ------------------------------------------------------------------------ */
+
+static void *raise_later(void *raised_by)
+{
+	usleep(20000);
+	ext_raise(side->queue, raised_by);
+	return NULL;
+}
+
+/* Each is acknowledged where it was raised, and says where. */
+static void events_of_a_channel(void **state)
+{
+	struct ibv_comp_channel *channel = &side->queue->channel;
+	struct ibv_cq *cq = NULL;
+	pthread_t thread;
+
+	(void)state;
+	for (int timeout = -1; timeout < 2; timeout++) {
+		ext_raise(side->queue, &ext.other);
+		ext_raise(side->queue, side->queue);
+		assert_succeeds(rdmax_get_cq_event(channel, &cq, timeout), 1);
+		assert_ptr_equal(cq, &ext.other.cq);
+		assert_succeeds(rdmax_get_cq_event(channel, &cq, timeout), 1);
+		assert_ptr_equal(cq, &side->queue->cq);
+	}
+	assert_int_equal(ext.other.acknowledged, 3);
+	assert_int_equal(side->queue->acknowledged, 3);
+	cq = NULL;
+	for (int timeout = 0; timeout <= 20; timeout += 20) {
+		double started = now_ms();
+
+		assert_succeeds(rdmax_get_cq_event(channel, &cq, timeout), 0);
+		assert_true(now_ms() - started >= timeout);
+	}
+	assert_null(cq);
+	assert_int_equal(pthread_create(&thread, NULL, raise_later, &ext.other), 0);
+	assert_succeeds(rdmax_get_cq_event(channel, &cq, -1), 1);
+	assert_ptr_equal(cq, &ext.other.cq);
+	pthread_join(thread, NULL);
+	assert_int_equal(side->queue->polls + side->queue->arms, 0);
+
+	assert_fails(rdmax_get_cq_event(NULL, &cq, 0), EINVAL);
+	assert_fails(rdmax_get_cq_event(channel, NULL, 0), EINVAL);
+	ext_raise(side->queue, &ext.other);
+	assert_fails(rdmax_get_cq_event(channel, NULL, 0), EINVAL);
+	assert_true(ext_readable(side->queue));
 }
 
 /* --- the file descriptor ------------------------------------------------------------------ */
@@ -567,6 +717,10 @@ int main(void)
 		BOTH(closed_channel),
 		BOTH(missing_operations),
 		BOTH(event_of_another_queue),
+		BOTH(waits_until),
+		BOTH(queue_of_the_program),
+		BOTH(shared_channel),
+		BOTH(events_of_a_channel),
 		BOTH(event_loop),
 		BOTH(nonblocking_channel),
 		BOTH(blocking_channel),

@@ -107,32 +107,32 @@ static const struct {
 	int debug;		/* not an error: shown only at level debug */
 } calls[] = {
 	{ "null_id", null_id,
-	  "rdma_verbs: rdma_post_send: id is NULL: Invalid argument (errno 22)\n", 0 },
+	  "rdma_verbs: rdma_post_send: id is NULL: EINVAL (errno 22)\n", 0 },
 	{ "null_qp", null_qp,
-	  "rdma_verbs: rdma_post_read: id->qp is NULL: Invalid argument (errno 22)\n", 0 },
+	  "rdma_verbs: rdma_post_read: id->qp is NULL: EINVAL (errno 22)\n", 0 },
 	{ "long_buffer", long_buffer,
 	  "rdma_verbs: rdma_post_write: length 4294967312 exceeds the limit of one buffer "
-	  "(4294967295): Invalid argument (errno 22)\n", 0 },
+	  "(4294967295): EINVAL (errno 22)\n", 0 },
 	{ "outside", outside,
 	  "rdma_verbs: rdma_post_recv: addr 0x10800 with length 4096 is not inside mr "
-	  "(addr 0x10000, length 4096): Invalid argument (errno 22)\n", 0 },
+	  "(addr 0x10000, length 4096): EINVAL (errno 22)\n", 0 },
 	{ "refused", refused,
 	  "rdma_verbs: rdma_post_send: the provider's post_send returned -12: "
-	  "Cannot allocate memory (errno 12)\n", 0 },
+	  "ENOMEM (errno 12)\n", 0 },
 	{ "no_poll", no_poll,
 	  "rdma_verbs: rdma_get_recv_comp: the provider does not implement poll_cq: "
-	  "Operation not supported (errno 95)\n", 0 },
+	  "EOPNOTSUPP (errno 95)\n", 0 },
 	{ "registration", registration,
-	  "rdma_verbs: rdma_reg_read: ibv_reg_mr failed: Bad address (errno 14)\n", 0 },
+	  "rdma_verbs: rdma_reg_read: ibv_reg_mr failed: EFAULT (errno 14)\n", 0 },
 	{ "foreign_event", foreign_event,
 	  "rdma_verbs: rdma_get_send_comp: the event was for another completion queue "
-	  "on the channel: Invalid argument (errno 22)\n", 0 },
+	  "on the channel: EINVAL (errno 22)\n", 0 },
 	{ "interrupted", interrupted,
 	  "rdma_verbs: rdma_get_send_comp: ibv_get_cq_event failed: "
-	  "Interrupted system call (errno 4)\n", 1 },
+	  "EINTR (errno 4)\n", 1 },
 	{ "would_block", would_block,
 	  "rdma_verbs: rdma_get_send_comp: ibv_get_cq_event failed: "
-	  "Resource temporarily unavailable (errno 11)\n", 1 },
+	  "EAGAIN (errno 11)\n", 1 },
 	{ "success", success, NULL, 0 },
 };
 

@@ -55,7 +55,7 @@ static void expect_message(const char *helper, const char *reason)
 
 	line[length < 0 ? 0 : length] = '\0';
 	snprintf(expected, sizeof(expected), "rdma_verbs: %s: %s: %s (errno %d)\n", helper, reason,
-		 strerror(error), error);
+		 error ? strerrorname_np(error) : "unknown error", error);
 	assert_string_equal(line, expected);
 	fake_reset();
 }

@@ -54,7 +54,7 @@ void rdma_destroy_srq(struct rdma_cm_id *id);
 
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif
 
 /**
  * Registers `length` bytes at `addr` as a memory region for sends and receives.
@@ -471,7 +471,7 @@ int rdma_get_recv_comp(struct rdma_cm_id *id,
                        struct ibv_wc *wc);
 
 #ifdef __cplusplus
-}  // extern "C"
+}
 #endif
 
 #endif  /* RDMA_VERBS_H */

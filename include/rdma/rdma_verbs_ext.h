@@ -9,114 +9,160 @@
 #ifndef RDMA_VERBS_EXT_H
 #define RDMA_VERBS_EXT_H
 
+#include <time.h>
 #include <rdma/rdma_verbs.h>
 
 /**
- * One RDMA read or write, for `rdmax_post_reads` and `rdmax_post_writes`.
+ * One send-side request, for `rdmax_post_sends`. Fields that its opcode does not need are ignored.
  *
- * The fields are the arguments of `rdma_post_read` and `rdma_post_write`.
+ * The fields have the names and meanings of the arguments of the `rdma_post_*v` functions, and of
+ * those of `struct ibv_send_wr`. New fields may be added at the end.
  */
-struct rdmax_rdma {
+struct rdmax_send_wr {
         /**
          * Becomes the `wr_id` of the completion.
          */
         void *context;
         /**
-         * The local buffer.
+         * The local buffers, which are copied: the array is free when the call returns.
          */
-        void *addr;
+        struct ibv_sge *sgl;
         /**
-         * Its length in bytes.
+         * How many there are.
          */
-        size_t length;
+        int nsge;
         /**
-         * The region it lies in.
+         * IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_ATOMIC_CMP_AND_SWP,
+         * IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_IMM or IBV_WR_RDMA_WRITE_WITH_IMM.
          */
-        struct ibv_mr *mr;
+        enum ibv_wr_opcode opcode;
         /**
-         * The memory of the peer, in host byte order.
+         * A bitwise OR of `enum ibv_send_flags`.
+         */
+        int flags;
+        /**
+         * Immediate data, in network byte order.
+         */
+        __be32 imm_data;
+        /**
+         * Read, write, atomic: the peer's memory, in host byte order.
          */
         uint64_t remote_addr;
         /**
-         * The key of the peer's region, in host byte order.
+         * Read, write, atomic: the key of the peer's region, in host byte order.
          */
         uint32_t rkey;
         /**
-         * A set of `enum ibv_send_flags`.
+         * Datagram: the peer's queue pair number.
          */
-        int flags;
-};
-
-/**
- * One send, for `rdmax_post_sends`.
- *
- * The fields are the arguments of `rdma_post_send`.
- */
-struct rdmax_send {
+        uint32_t remote_qpn;
         /**
-         * Becomes the `wr_id` of the completion.
+         * Atomic: what is compared with the peer's 8 bytes, or added to them.
          */
-        void *context;
+        uint64_t compare_add;
         /**
-         * The buffer.
+         * Compare-and-swap: the new value.
          */
-        void *addr;
+        uint64_t swap;
         /**
-         * Its length in bytes.
+         * Datagram: the address handle; the Q_Key is RDMA_UDP_QKEY. Else NULL.
          */
-        size_t length;
-        /**
-         * The region it lies in.
-         */
-        struct ibv_mr *mr;
-        /**
-         * A set of `enum ibv_send_flags`.
-         */
-        int flags;
+        struct ibv_ah *ah;
 };
 
 /**
  * One receive, for `rdmax_post_recvs`.
  *
- * The fields are the arguments of `rdma_post_recv`.
+ * The fields are the arguments of `rdma_post_recvv`. New fields may be added at the end.
  */
-struct rdmax_recv {
+struct rdmax_recv_wr {
         /**
          * Becomes the `wr_id` of the completion.
          */
         void *context;
         /**
-         * The buffer.
+         * The buffers, which are copied: the array is free when the call returns.
          */
-        void *addr;
+        struct ibv_sge *sgl;
         /**
-         * Its length in bytes.
+         * How many there are.
          */
-        size_t length;
+        int nsge;
         /**
-         * The region it lies in.
+         * 0.
          */
-        struct ibv_mr *mr;
+        int reserved;
 };
+
+/**
+ * What the queue pair of an id and its port can do, for `rdmax_query_limits`.
+ *
+ * The fields have the names and meanings of those of `struct ibv_qp_cap`,
+ * `struct ibv_qp_attr` and `struct ibv_port_attr`.
+ */
+struct rdmax_limits {
+        /**
+         * Send-side requests that may be outstanding.
+         */
+        uint32_t max_send_wr;
+        /**
+         * Receives that may be outstanding; of no meaning with a shared receive queue.
+         */
+        uint32_t max_recv_wr;
+        /**
+         * Buffers of a send-side request.
+         */
+        uint32_t max_send_sge;
+        /**
+         * Buffers of a receive.
+         */
+        uint32_t max_recv_sge;
+        /**
+         * Bytes that a request may carry inline (IBV_SEND_INLINE).
+         */
+        uint32_t max_inline_data;
+        /**
+         * Reads and atomics that may be in flight at a time; 0 before there is a connection.
+         */
+        uint32_t max_rd_atomic;
+        /**
+         * The same, of the peer's.
+         */
+        uint32_t max_dest_rd_atomic;
+        /**
+         * Bytes that one request can carry.
+         */
+        uint32_t max_msg_sz;
+};
+
+/**
+ * Gets the completions of the program's requests that a call takes while it waits for its own.
+ *
+ * `wc` is valid until the handler returns; `arg` is what was passed with the handler. It may
+ * post requests and take completions, but neither drain nor destroy what the call works on.
+ */
+typedef void (*rdmax_wc_handler)(const struct ibv_wc *wc, void *arg);
 
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif
 
 /**
- * Takes one completion of the send queue of `id`, waiting for it up to `timeout_ms`.
+ * Takes one completion of the send queue of `id`, waiting for it no longer than `timeout_ms`.
  *
- * `timeout_ms` is in milliseconds, as in poll(2): 0 returns at once, a negative value waits
- * indefinitely. Check `wc->status` first: a failed request completes, too.
+ * `timeout_ms` is as in poll(2): milliseconds, 0 to look without waiting, a negative value to
+ * wait forever. Check `wc->status` first: a failed request completes, too. Where `id->send_cq` is NULL,
+ * the program's own queue is meant, that of its queue pair.
  *
- * Returns 1 with `*wc` filled, 0 if there was none before the timeout, or -1 with errno. After
- * 0 the queue is armed, and its file descriptor (`rdmax_send_comp_fd`) becomes readable with
- * the next completion.
+ * Returns 1 with `*wc` filled, 0 if none came in time, or -1 with errno. After 0 the queue is
+ * armed: the next completion raises an event, and `rdmax_send_comp_fd` becomes readable.
  *
- * - EINVAL: `id`, `wc` or `id->send_cq` is NULL; `id->send_cq_channel` is NULL and the call
- *   would have to wait; the event was for another queue (it is acknowledged there).
- * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again with
- *   the remaining time.
+ * - EINVAL: `id`, `wc` or the queue is NULL; the queue has no channel and the call would have to
+ *   wait.
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again, or use
+ *   `rdmax_get_send_comps_until`, whose end does not move.
+ * - ENOTUNIQ: another queue was created on the channel during the wait, and its event was taken:
+ *   poll both.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ppoll(2) and ibv_get_cq_event(3).
  *
@@ -131,19 +177,21 @@ int rdmax_get_send_comp(struct rdma_cm_id *id,
                         int timeout_ms);
 
 /**
- * Takes one completion of the receive queue of `id`, waiting for it up to `timeout_ms`.
+ * Takes one completion of the receive queue of `id`, waiting for it no longer than `timeout_ms`.
  *
- * `timeout_ms` is in milliseconds, as in poll(2): 0 returns at once, a negative value waits
- * indefinitely. Check `wc->status` first: a failed request completes, too.
+ * `timeout_ms` is as in poll(2): milliseconds, 0 to look without waiting, a negative value to
+ * wait forever. Check `wc->status` first: a failed request completes, too. Where `id->recv_cq` is NULL,
+ * the program's own queue is meant, that of its queue pair.
  *
- * Returns 1 with `*wc` filled, 0 if there was none before the timeout, or -1 with errno. After
- * 0 the queue is armed, and its file descriptor (`rdmax_recv_comp_fd`) becomes readable with
- * the next completion.
+ * Returns 1 with `*wc` filled, 0 if none came in time, or -1 with errno. After 0 the queue is
+ * armed: the next completion raises an event, and `rdmax_recv_comp_fd` becomes readable.
  *
- * - EINVAL: `id`, `wc` or `id->recv_cq` is NULL; `id->recv_cq_channel` is NULL and the call
- *   would have to wait; the event was for another queue (it is acknowledged there).
- * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again with
- *   the remaining time.
+ * - EINVAL: `id`, `wc` or the queue is NULL; the queue has no channel and the call would have to
+ *   wait.
+ * - EINTR: interrupted by a signal. The queue stays armed, nothing is lost: call again, or use
+ *   `rdmax_get_recv_comps_until`, whose end does not move.
+ * - ENOTUNIQ: another queue was created on the channel during the wait, and its event was taken:
+ *   poll both.
  * - EIO: the provider cannot poll the queue.
  * - Others: as set by ppoll(2) and ibv_get_cq_event(3).
  *
@@ -160,11 +208,10 @@ int rdmax_get_recv_comp(struct rdma_cm_id *id,
 /**
  * Takes up to `n` completions of the send queue of `id`, waiting for the first.
  *
- * Like `rdmax_get_send_comp`, but takes all available completions, up to `n`, and waits
- * only for the first.
+ * Like `rdmax_get_send_comp`, but takes all that are there, up to `n`. It waits for the first one
+ * only.
  *
- * Returns the number stored in `wc` (1 to `n`), 0 if there was none before the timeout, or
- * -1 with errno.
+ * Returns how many it took (1 to `n`) into `wc`, 0 if none came in time, or -1 with errno.
  *
  * - EINVAL: `n` is less than 1; and as for `rdmax_get_send_comp`.
  * - Others: as for `rdmax_get_send_comp`.
@@ -181,13 +228,35 @@ int rdmax_get_send_comps(struct rdma_cm_id *id,
                          int timeout_ms);
 
 /**
+ * Takes up to `n` completions of the send queue of `id`, waiting for the first.
+ *
+ * Like `rdmax_get_send_comps`, but waits until a time on CLOCK_MONOTONIC; NULL is forever. A call
+ * that was interrupted (EINTR) is repeated with the same arguments.
+ *
+ * Returns how many it took (1 to `n`) into `wc`, 0 if none came in time, or -1 with errno.
+ *
+ * - EINVAL: `n` is less than 1; and as for `rdmax_get_send_comp`.
+ * - Others: as for `rdmax_get_send_comp`.
+ *
+ * See also ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_get_cq_event(3).
+ *
+ * # Safety
+ * - `id` is either NULL, or points to an `rdma_cm_id`.
+ * - `wc` is either NULL, or points to `n` elements.
+ * - `end` is either NULL, or points to a time.
+ */
+int rdmax_get_send_comps_until(struct rdma_cm_id *id,
+                               struct ibv_wc *wc,
+                               int n,
+                               const struct timespec *end);
+
+/**
  * Takes up to `n` completions of the receive queue of `id`, waiting for the first.
  *
- * Like `rdmax_get_recv_comp`, but takes all available completions, up to `n`, and waits
- * only for the first.
+ * Like `rdmax_get_recv_comp`, but takes all that are there, up to `n`. It waits for the first one
+ * only.
  *
- * Returns the number stored in `wc` (1 to `n`), 0 if there was none before the timeout, or
- * -1 with errno.
+ * Returns how many it took (1 to `n`) into `wc`, 0 if none came in time, or -1 with errno.
  *
  * - EINVAL: `n` is less than 1; and as for `rdmax_get_recv_comp`.
  * - Others: as for `rdmax_get_recv_comp`.
@@ -204,16 +273,40 @@ int rdmax_get_recv_comps(struct rdma_cm_id *id,
                          int timeout_ms);
 
 /**
- * Returns a file descriptor for poll(2) or epoll(7) to wait for the send queue of `id`.
+ * Takes up to `n` completions of the receive queue of `id`, waiting for the first.
+ *
+ * Like `rdmax_get_recv_comps`, but waits until a time on CLOCK_MONOTONIC; NULL is forever. A call
+ * that was interrupted (EINTR) is repeated with the same arguments.
+ *
+ * Returns how many it took (1 to `n`) into `wc`, 0 if none came in time, or -1 with errno.
+ *
+ * - EINVAL: `n` is less than 1; and as for `rdmax_get_recv_comp`.
+ * - Others: as for `rdmax_get_recv_comp`.
+ *
+ * See also ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_get_cq_event(3).
+ *
+ * # Safety
+ * - `id` is either NULL, or points to an `rdma_cm_id`.
+ * - `wc` is either NULL, or points to `n` elements.
+ * - `end` is either NULL, or points to a time.
+ */
+int rdmax_get_recv_comps_until(struct rdma_cm_id *id,
+                               struct ibv_wc *wc,
+                               int n,
+                               const struct timespec *end);
+
+/**
+ * Returns the file descriptor that poll(2) and epoll(7) can wait on for the send queue of `id`.
  *
  * It is readable while its channel has an event, which an armed queue raises when a
  * completion arrives. To arm the queue, and whenever the descriptor is readable, call
- * `rdmax_get_send_comps` with a timeout of 0 until it returns 0; only then wait for the
- * descriptor. It belongs to the channel: do not read or close it.
+ * `rdmax_get_send_comps` with a timeout of 0 until it returns 0. Where several queues share the
+ * channel, take its events with `rdmax_get_cq_event`. Do not read or close the descriptor: it
+ * belongs to the channel.
  *
  * Returns the file descriptor, or -1 with errno.
  *
- * - EINVAL: `id`, `id->send_cq` or `id->send_cq_channel` is NULL.
+ * - EINVAL: `id`, the queue or its channel is NULL.
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
@@ -221,21 +314,47 @@ int rdmax_get_recv_comps(struct rdma_cm_id *id,
 int rdmax_send_comp_fd(struct rdma_cm_id *id);
 
 /**
- * Returns a file descriptor for poll(2) or epoll(7) to wait for the receive queue of `id`.
+ * Returns the file descriptor that poll(2) and epoll(7) can wait on for the receive queue of `id`.
  *
  * It is readable while its channel has an event, which an armed queue raises when a
  * completion arrives. To arm the queue, and whenever the descriptor is readable, call
- * `rdmax_get_recv_comps` with a timeout of 0 until it returns 0; only then wait for the
- * descriptor. It belongs to the channel: do not read or close it.
+ * `rdmax_get_recv_comps` with a timeout of 0 until it returns 0. Where several queues share the
+ * channel, take its events with `rdmax_get_cq_event`. Do not read or close the descriptor: it
+ * belongs to the channel.
  *
  * Returns the file descriptor, or -1 with errno.
  *
- * - EINVAL: `id`, `id->recv_cq` or `id->recv_cq_channel` is NULL.
+ * - EINVAL: `id`, the queue or its channel is NULL.
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
  */
 int rdmax_recv_comp_fd(struct rdma_cm_id *id);
+
+/**
+ * Waits for an event of a channel, for a server whose many queues share one.
+ *
+ * The event is acknowledged on the queue that raised it, which is stored in `*cq`: its
+ * `cq_context` is what the program created it with. Then poll that queue until it is empty, arm it,
+ * and poll it once more; `rdmax_get_recv_comps` with a timeout of 0 does this when called until it
+ * returns 0. It may be empty from the start, if its completions have been taken already.
+ * `timeout_ms` is as in poll(2).
+ *
+ * Returns 1 with `*cq` filled, 0 if no event came in time, or -1 with errno.
+ *
+ * - EINVAL: `channel` or `cq` is NULL.
+ * - EINTR: interrupted by a signal. Nothing is lost: call again.
+ * - Others: as set by ppoll(2) and ibv_get_cq_event(3).
+ *
+ * See also ibv_get_cq_event(3), ibv_req_notify_cq(3).
+ *
+ * # Safety
+ * - `channel` is either NULL, or points to an `ibv_comp_channel`.
+ * - `cq` is either NULL, or points to a pointer.
+ */
+int rdmax_get_cq_event(struct ibv_comp_channel *channel,
+                       struct ibv_cq **cq,
+                       int timeout_ms);
 
 /**
  * Posts a send of one buffer with 32 bits of immediate data.
@@ -391,110 +510,62 @@ struct ibv_mr *rdmax_reg(struct rdma_cm_id *id,
                          int access);
 
 /**
- * Posts `n` RDMA reads, 64 per call of the provider.
+ * Posts `n` send-side requests, 64 per call of the provider.
  *
- * As if `rdma_post_read` were called for each element of `v` in turn until one is refused, but
- * the device is notified once per call of the provider. Only the last one needs
- * IBV_SEND_SIGNALED: when it has completed, all before it have.
+ * Works as if each element of `wr` was posted in turn until one is refused, but the device is told
+ * only once for all that go to the provider together. `size` is `sizeof(*wr)`: a program that was
+ * compiled with a later header says so by it. Signaling the last request is enough: when it has
+ * completed, all before it have.
  *
- * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
- * `v[*posted]` is the one that was refused.
+ * Returns 0 if all are posted, or -1 with errno. `*posted` is the number of those that were; after
+ * a failure, of those that may be: `wr[*posted]` and what follows it is not. It is exact where the
+ * provider says which request it refused.
  *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
- *   element has a `length` above 2^32 - 1, or its `mr` is NULL.
- * - Others: as for `rdma_post_read`.
- *
- * See also ibv_post_send(3).
- *
- * # Safety
- * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `v` is either NULL, or points to `n` elements, for each of which the rules of
- *   `rdma_post_read` hold.
- * - `posted` is either NULL, or points to an int.
- */
-int rdmax_post_reads(struct rdma_cm_id *id,
-                     const struct rdmax_rdma *v,
-                     int n,
-                     int *posted);
-
-/**
- * Posts `n` RDMA writes, 64 per call of the provider.
- *
- * As if `rdma_post_write` were called for each element of `v` in turn until one is refused, but
- * the device is notified once per call of the provider. Only the last one needs
- * IBV_SEND_SIGNALED: when it has completed, all before it have.
- *
- * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
- * `v[*posted]` is the one that was refused.
- *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
- *   element has a `length` above 2^32 - 1.
- * - Others: as for `rdma_post_write`.
+ * - EINVAL: `id` or its `qp`, `posted`, or `wr` (with `n` not 0) is NULL; `n` is less than 0; an
+ *   `opcode` is none of those that `struct rdmax_send_wr` names; `size` is too small.
+ * - E2BIG: a field is not 0 that this version of the library does not know.
+ * - Others: as for `rdma_post_sendv`.
  *
  * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `v` is either NULL, or points to `n` elements, for each of which the rules of
- *   `rdma_post_write` hold.
- * - `posted` is either NULL, or points to an int.
- */
-int rdmax_post_writes(struct rdma_cm_id *id,
-                      const struct rdmax_rdma *v,
-                      int n,
-                      int *posted);
-
-/**
- * Posts `n` sends, 64 per call of the provider.
- *
- * As if `rdma_post_send` were called for each element of `v` in turn until one is refused, but
- * the device is notified once per call of the provider. Only the last one needs
- * IBV_SEND_SIGNALED: when it has completed, all before it have.
- *
- * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
- * `v[*posted]` is the one that was refused.
- *
- * - EINVAL: `id` or its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is negative; an
- *   element has a `length` above 2^32 - 1.
- * - Others: as for `rdma_post_send`.
- *
- * See also ibv_post_send(3).
- *
- * # Safety
- * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `v` is either NULL, or points to `n` elements, for each of which the rules of
- *   `rdma_post_send` hold.
+ * - `wr` is either NULL, or points to `n` elements of `size` bytes. For each of them the rules of
+ *   the function hold that posts one: `rdma_post_sendv`, `rdma_post_readv`, `rdma_post_writev`,
+ *   `rdma_post_ud_send`, `rdmax_post_atomic_cas`.
  * - `posted` is either NULL, or points to an int.
  */
 int rdmax_post_sends(struct rdma_cm_id *id,
-                     const struct rdmax_send *v,
+                     const struct rdmax_send_wr *wr,
+                     size_t size,
                      int n,
                      int *posted);
 
 /**
  * Posts `n` receives, 64 per call of the provider.
  *
- * As if `rdma_post_recv` were called for each element of `v` in turn until one is refused.
- * They go to the shared receive queue of `id` if there is one, otherwise to its queue pair.
+ * Works as if `rdma_post_recvv` was called for each element of `wr` in turn until one is refused.
+ * They go to the shared receive queue of `id` if it has one, else to its queue pair. `size` is
+ * `sizeof(*wr)`, as for `rdmax_post_sends`.
  *
- * Returns 0 if all were queued, or -1 with errno. `*posted` is the number queued;
- * `v[*posted]` is the one that was refused.
+ * Returns 0 if all are posted, or -1 with errno; `*posted` is as for `rdmax_post_sends`.
  *
- * - EINVAL: `id`, both its `srq` and its `qp`, `posted`, or `v` (if `n` is not 0) is NULL; `n` is
- *   negative; the `mr` of an element is NULL, its `length` exceeds 2^32 - 1, or its buffer is
- *   not within the region.
- * - Others: as for `rdma_post_recv`.
+ * - EINVAL: `id`, both its `srq` and its `qp`, `posted`, or `wr` (with `n` not 0) is NULL; `n` is
+ *   less than 0; `size` is too small.
+ * - E2BIG: a field is not 0 that this version of the library does not know.
+ * - Others: as for `rdma_post_recvv`.
  *
  * See also ibv_post_recv(3), ibv_post_srq_recv(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
- * - `v` is either NULL, or points to `n` elements, for each of which the rules of
- *   `rdma_post_recv` hold.
+ * - `wr` is either NULL, or points to `n` elements of `size` bytes, for each of which the rules of
+ *   `rdma_post_recvv` hold.
  * - `posted` is either NULL, or points to an int.
  */
 int rdmax_post_recvs(struct rdma_cm_id *id,
-                     const struct rdmax_recv *v,
+                     const struct rdmax_recv_wr *wr,
+                     size_t size,
                      int n,
                      int *posted);
 
@@ -521,13 +592,14 @@ const char *rdmax_wc_strerror(const struct ibv_wc *wc);
  * - ENOBUFS: RNR_RETRY_EXC_ERR
  * - EMSGSIZE: LOC_LEN_ERR
  * - EFAULT: LOC_PROT_ERR, LOC_ACCESS_ERR
- * - EOPNOTSUPP: REM_INV_REQ_ERR, REM_INV_RD_REQ_ERR
+ * - EBADRQC: REM_INV_REQ_ERR, REM_INV_RD_REQ_ERR
  * - EREMOTEIO: REM_OP_ERR
  * - EPROTO: BAD_RESP_ERR
  * - ECONNABORTED: REM_ABORT_ERR
  * - EINPROGRESS: TM_RNDV_INCOMPLETE
- * - EINVAL: LOC_QP_OP_ERR, LOC_EEC_OP_ERR, MW_BIND_ERR, LOC_RDD_VIOL_ERR, INV_EECN_ERR,
- *   INV_EEC_STATE_ERR; and if `wc` is NULL
+ * - EBADR: LOC_QP_OP_ERR, LOC_EEC_OP_ERR, MW_BIND_ERR, LOC_RDD_VIOL_ERR, INV_EECN_ERR,
+ *   INV_EEC_STATE_ERR
+ * - EINVAL: `wc` is NULL
  * - EIO: FATAL_ERR, GENERAL_ERR, TM_ERR, and any other status
  *
  * See also ibv_poll_cq(3).
@@ -538,39 +610,45 @@ const char *rdmax_wc_strerror(const struct ibv_wc *wc);
 int rdmax_wc_errno(const struct ibv_wc *wc);
 
 /**
- * Returns how many bytes a send or write of `id` may carry inline (IBV_SEND_INLINE).
+ * Tells what the queue pair of `id` and its port can do.
  *
- * Returns that number, or -1 with errno.
+ * `size` is `sizeof(*limits)`. What a later version of the library adds is not written to a smaller
+ * structure; what this version does not know is 0.
  *
- * - EINVAL: `id` or its `qp` is NULL.
- * - Others: as returned by ibv_query_qp(3).
+ * Returns 0 with `*limits` filled, or -1 with errno.
  *
- * See also ibv_query_qp(3).
+ * - EINVAL: `id`, its `qp` or `limits` is NULL.
+ * - EOPNOTSUPP: the device does not report how much the port can carry.
+ * - Others: as returned by ibv_query_qp(3) and ibv_query_port(3).
+ *
+ * See also ibv_query_qp(3), ibv_query_port(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
+ * - `limits` is either NULL, or points to `size` bytes.
  */
-int rdmax_max_inline(struct rdma_cm_id *id);
+int rdmax_query_limits(struct rdma_cm_id *id,
+                       struct rdmax_limits *limits,
+                       size_t size);
 
 /**
- * Reads the peer's memory into a buffer and waits for completion.
+ * Reads the peer's memory into a buffer, and returns when that is done.
  *
- * Long transfers are split. `timeout_ms` is as in poll(2); signals do not end the wait. During
- * the call no other thread may take completions from the send completion queue of `id`, and
- * no signaled request of the program may be outstanding.
+ * A length that the port cannot carry in one request is split. `timeout_ms` is as in poll(2);
+ * signals do not end the wait. The call takes completions of the send queue of `id`, and no other
+ * thread may. Those of other requests go to `handler`, unless it is NULL.
  *
- * Returns 0 if all data was read, or -1 with errno; the contents of the buffer are then
- * undefined.
+ * Returns 0 if all data has been transferred, or -1 with errno; then the content of the buffer
+ * is undefined. Only after ETIMEDOUT, requests of the call may be in flight.
  *
- * - ETIMEDOUT: the timeout expired. The request is **still in flight**: the buffer must stay
- *   registered and unmodified until it completes, or `rdmax_drain` has returned 0. Later
- *   calls of rdmax_read and rdmax_write recognize the late completion and drop it.
- * - EBUSY: the call took, and lost, the completion of another request of the program.
- * - EINVAL: `id`, its `qp`, `send_cq` or `send_cq_channel`, or `mr` is NULL.
- * - EOPNOTSUPP: the provider does not report the port's max_msg_sz (long transfers only).
- * - Those of rdmax_wc_errno: the request completed with an error.
- * - Others: as for `rdma_post_read`. If waiting itself has failed (as it does for
- *   `rdma_get_send_comp`), the request is still in flight, too.
+ * - ETIMEDOUT: the timeout expired, or the provider does not say what became of a request (the log
+ *   says why). The buffer must stay registered and untouched until `rdmax_wait` returns anything
+ *   else than ETIMEDOUT, `rdmax_drain` returns 0, or the queue pair is destroyed.
+ * - EBUSY: the completion of another request was met, and lost since `handler` is NULL.
+ * - EINVAL: `id`, its `qp` or the completion queue, or `mr` is NULL.
+ * - EOPNOTSUPP: the device does not report how much the port can carry.
+ * - Those of rdmax_wc_errno: the request completed with an error, or one before it.
+ * - Others: as for `rdma_post_read`.
  *
  * See also ibv_post_send(3), ibv_query_port(3).
  *
@@ -579,6 +657,7 @@ int rdmax_max_inline(struct rdma_cm_id *id);
  * - `mr` is either NULL, or points to a memory region.
  * - `addr` and `length` describe memory that stays valid, and is used by nothing else, until
  *   no request for it is in flight.
+ * - `handler` is either NULL, or can be called with `arg`.
  */
 int rdmax_read(struct rdma_cm_id *id,
                void *addr,
@@ -586,34 +665,39 @@ int rdmax_read(struct rdma_cm_id *id,
                struct ibv_mr *mr,
                uint64_t remote_addr,
                uint32_t rkey,
-               int timeout_ms);
+               int timeout_ms,
+               rdmax_wc_handler handler,
+               void *arg);
 
 /**
- * Writes a buffer to the peer's memory and waits for completion.
+ * Writes a buffer to the peer's memory, and returns when that is done.
  *
- * Long transfers are split. `timeout_ms` is as in poll(2); signals do not end the wait. During
- * the call no other thread may take completions from the send completion queue of `id`, and
- * no signaled request of the program may be outstanding. `mr` may be NULL if `length` is 0.
+ * A length that the port cannot carry in one request is split. `timeout_ms` is as in poll(2);
+ * signals do not end the wait. The call takes completions of the send queue of `id`, and no other
+ * thread may. Those of other requests go to `handler`, unless it is NULL. `mr` may be
+ * NULL for a length of 0.
  *
- * Returns 0 when the peer's device has all data, or -1 with errno; the contents of the peer's
- * memory are then undefined.
+ * Returns 0 if all data has been transferred, or -1 with errno; then the content of the
+ * peer's memory
+ * is undefined. Only after ETIMEDOUT, requests of the call may be in flight.
  *
- * - ETIMEDOUT: the timeout expired. The request is **still in flight**: the buffer must stay
- *   registered and unmodified until it completes, or `rdmax_drain` has returned 0. Later
- *   calls of rdmax_read and rdmax_write recognize the late completion and drop it.
- * - EBUSY: the call took, and lost, the completion of another request of the program.
- * - EINVAL: `id`, its `qp`, `send_cq` or `send_cq_channel` is NULL.
- * - EOPNOTSUPP: the provider does not report the port's max_msg_sz (long transfers only).
- * - Those of rdmax_wc_errno: the request completed with an error.
- * - Others: as for `rdma_post_write`. If waiting itself has failed (as it does for
- *   `rdma_get_send_comp`), the request is still in flight, too.
+ * - ETIMEDOUT: the timeout expired, or the provider does not say what became of a request (the log
+ *   says why). The buffer must stay registered and untouched until `rdmax_wait` returns anything
+ *   else than ETIMEDOUT, `rdmax_drain` returns 0, or the queue pair is destroyed.
+ * - EBUSY: the completion of another request was met, and lost since `handler` is NULL.
+ * - EINVAL: `id`, its `qp` or the completion queue is NULL.
+ * - EOPNOTSUPP: the device does not report how much the port can carry.
+ * - Those of rdmax_wc_errno: the request completed with an error, or one before it.
+ * - Others: as for `rdma_post_write`.
  *
  * See also ibv_post_send(3), ibv_query_port(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
  * - `mr` is either NULL, or points to a memory region.
- * - `addr` and `length` describe memory that stays valid until no request for it is in flight.
+ * - `addr` and `length` describe memory that stays valid until
+ *   no request for it is in flight.
+ * - `handler` is either NULL, or can be called with `arg`.
  */
 int rdmax_write(struct rdma_cm_id *id,
                 void *addr,
@@ -621,38 +705,75 @@ int rdmax_write(struct rdma_cm_id *id,
                 struct ibv_mr *mr,
                 uint64_t remote_addr,
                 uint32_t rkey,
-                int timeout_ms);
+                int timeout_ms,
+                rdmax_wc_handler handler,
+                void *arg);
 
 /**
- * Flushes all requests of `id`: when it returns 0, none is outstanding, and their buffers may
- * be deregistered.
+ * Waits until the requests that calls of `rdmax_read` and `rdmax_write` have left in flight are done.
  *
- * It moves the queue pair to the error state, in which nothing more is transferred, and takes
- * the completions of both queues until all requests have completed. **The completions that it
- * takes are lost**, including those of other ids on the same completion queues. The id may be
- * connected, disconnected, broken or never connected; it is not disconnected. Receives in a
- * shared receive queue stay there. Datagram queue pairs are reset.
+ * It posts a write without data and waits for its completion, which comes after all others of the
+ * send queue. So it waits for earlier requests of the program, too; their completions go to
+ * `handler`, unless it is NULL. `timeout_ms` is as in poll(2); signals do not end the wait.
  *
- * `timeout_ms` is as in poll(2); signals do not end the wait. During the call no other thread
- * may post to `id` or take its completions.
+ * Returns 0, or -1 with errno. Only after ETIMEDOUT, requests may be in flight.
  *
- * Returns 0, or -1 with errno.
+ * - ETIMEDOUT: the timeout expired, or the provider refuses the request, as some do in the error state
+ *   (the log says why). Then call `rdmax_drain`, or destroy the queue pair.
+ * - EBUSY: the completion of another request was met, and lost since `handler` is NULL.
+ * - EINVAL: `id`, its `qp` or the completion queue is NULL.
+ * - Those of rdmax_wc_errno: a request completed with an error.
  *
- * - ETIMEDOUT: the timeout expired and requests may be outstanding. Call again.
- * - EINVAL: `id` or its `qp` is NULL; the event was for another queue (it is acknowledged
- *   there; call again).
- * - Others: as returned by ibv_modify_qp(3), or as for posting and waiting.
- *
- * See also ibv_modify_qp(3).
+ * See also ibv_post_send(3).
  *
  * # Safety
  * - `id` is either NULL, or points to an `rdma_cm_id`.
+ * - `handler` is either NULL, or can be called with `arg`.
+ */
+int rdmax_wait(struct rdma_cm_id *id,
+               int timeout_ms,
+               rdmax_wc_handler handler,
+               void *arg);
+
+/**
+ * Ends all requests of `id`: when it returns 0, none is outstanding, and their buffers may be
+ * deregistered.
+ *
+ * It moves the queue pair to the error state, whatever state that is in, and takes the completions
+ * of both queues until the requests are done. Each goes to `handler`, unless that is NULL: those
+ * of other queue pairs on the same completion queues, too (`wc->qp_num` tells). It polls, and
+ * neither arms a queue nor touches a channel. It does not disconnect.
+ *
+ * Receives in a shared receive queue stay there. Those that the queue pair has already taken from it
+ * complete before the event IBV_EVENT_QP_LAST_WQE_REACHED: wait for that one before their buffers
+ * are deregistered. A datagram queue pair is reset on its way: its requests are dropped without a
+ * completion.
+ *
+ * `timeout_ms` is as in poll(2); signals do not end the wait. Meanwhile no other thread posts to
+ * `id` or takes its completions.
+ *
+ * Returns 0, or -1 with errno.
+ *
+ * - ETIMEDOUT: the timeout expired and requests may be outstanding. Call again, or destroy the queue
+ *   pair, which always ends them.
+ * - EOPNOTSUPP: the provider accepts no request in the error state, in which the queue pair
+ *   was already, or its queue was full: nothing tells when it is empty. What had completed is taken.
+ * - EINVAL: `id` or its `qp`, or a completion queue of that is NULL.
+ * - Others: as returned by ibv_query_qp(3) and ibv_modify_qp(3), or as for polling.
+ *
+ * See also ibv_modify_qp(3), ibv_get_async_event(3).
+ *
+ * # Safety
+ * - `id` is either NULL, or points to an `rdma_cm_id`.
+ * - `handler` is either NULL, or can be called with `arg`.
  */
 int rdmax_drain(struct rdma_cm_id *id,
-                int timeout_ms);
+                int timeout_ms,
+                rdmax_wc_handler handler,
+                void *arg);
 
 #ifdef __cplusplus
-}  // extern "C"
+}
 #endif
 
 #endif  /* RDMA_VERBS_EXT_H */

@@ -27,6 +27,34 @@ impl Deadline {
         }
     }
 
+    /// A time on the monotonic clock; NULL is for ever.
+    ///
+    /// # Safety
+    /// `end` is NULL or points to a time.
+    pub unsafe fn at(end: *const timespec) -> Self {
+        if end.is_null() {
+            return Self::after(-1);
+        }
+        Self {
+            timeout_ms: c_int::MAX,
+            // SAFETY: not NULL, so as the caller promises.
+            end: Some(unsafe { nanoseconds(&end.read()) }),
+        }
+    }
+
+    /// So many nanoseconds from now.
+    pub fn until(ns: i64) -> Self {
+        Self {
+            timeout_ms: c_int::MAX,
+            end: Some(now().saturating_add(ns)),
+        }
+    }
+
+    /// The same end, but no more than so many nanoseconds from now.
+    pub fn within(&mut self, ns: i64) -> Self {
+        Self::until(self.nanoseconds().map_or(ns, |left| left.min(ns)))
+    }
+
     /// The nanoseconds that remain; none where the wait has no end.
     fn nanoseconds(&mut self) -> Option<i64> {
         if self.timeout_ms < 0 {
@@ -35,7 +63,7 @@ impl Deadline {
         let now = now();
         let length = i64::from(self.timeout_ms).wrapping_mul(NS_PER_MS);
         let end = *self.end.get_or_insert(now.wrapping_add(length));
-        Some(end.wrapping_sub(now).max(0))
+        Some(end.saturating_sub(now).max(0))
     }
 
     /// The time that remains; none where the wait has no end.
@@ -66,7 +94,8 @@ impl Deadline {
     }
 }
 
-fn now() -> i64 {
+/// The monotonic clock, in nanoseconds.
+pub fn now() -> i64 {
     // SAFETY: integers only, for which zeros are valid.
     let mut time: timespec = unsafe { mem::zeroed() };
     // SAFETY: the clock exists on every Linux, so the call fills `time`.
@@ -77,8 +106,8 @@ fn now() -> i64 {
 #[allow(clippy::useless_conversion)] // Not 64 bits wide everywhere.
 fn nanoseconds(time: &timespec) -> i64 {
     i64::from(time.tv_sec)
-        .wrapping_mul(NS_PER_S)
-        .wrapping_add(i64::from(time.tv_nsec))
+        .saturating_mul(NS_PER_S)
+        .saturating_add(i64::from(time.tv_nsec))
 }
 
 #[allow(clippy::cast_possible_truncation)] // The nanoseconds are less than a second.
@@ -92,6 +121,8 @@ fn duration(nanoseconds: i64) -> timespec {
 
 #[cfg(test)]
 mod tests {
+    use core::ptr;
+
     use super::*;
 
     fn remaining(timeout_ms: c_int) -> Option<i64> {
@@ -110,6 +141,25 @@ mod tests {
     fn no_time_has_passed_at_once() {
         assert_eq!(remaining(0), Some(0));
         assert!(Deadline::after(0).has_passed());
+    }
+
+    #[test]
+    fn an_end_is_a_time_on_the_monotonic_clock() {
+        let at = |tv_sec| {
+            let end = timespec { tv_sec, tv_nsec: 5 };
+            // SAFETY: the time is there.
+            unsafe { Deadline::at(&raw const end) }
+        };
+        // SAFETY: NULL is for ever.
+        assert_eq!(unsafe { Deadline::at(ptr::null()) }.nanoseconds(), None);
+        for past in [i64::MIN, -1, 0] {
+            assert!(at(past).has_passed());
+        }
+        let in_an_hour = now().wrapping_div(NS_PER_S).wrapping_add(3600);
+        let left = at(in_an_hour).nanoseconds();
+        assert!(left > Some(NS_PER_S.wrapping_mul(3598)));
+        assert!(left <= Some(NS_PER_S.wrapping_mul(3600).wrapping_add(5)));
+        assert!(!at(i64::MAX).has_passed());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod ffi;
 mod batch;
 mod deadline;
 mod drain;
+mod handler;
 mod limits;
 mod operation;
 mod own_request;

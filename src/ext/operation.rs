@@ -15,10 +15,9 @@ use rdma_verbs_bindings::{
     IBV_WR_SEND_WITH_IMM, ibv_mr, ibv_wr_opcode, rdma_cm_id,
 };
 
-use super::own_request::post_one;
 use crate::errno::Failure;
 use crate::logger::Name;
-use crate::post::{element, lkey, lkey_or_none, request};
+use crate::post::{element, lkey, lkey_or_none, post, request};
 
 /// Posts a send of one buffer and immediate data.
 ///
@@ -38,7 +37,7 @@ pub unsafe fn send_imm(
         let mut element = element(addr, length, lkey_or_none(mr))?;
         let mut request = request(IBV_WR_SEND_WITH_IMM, context, &raw mut element, 1, flags);
         request.__bindgen_anon_1.imm_data = imm_data;
-        post_one(id, &raw mut request)
+        post(id, &raw mut request)
     }
 }
 
@@ -65,7 +64,7 @@ pub unsafe fn write_imm(
         request.__bindgen_anon_1.imm_data = imm_data;
         request.wr.rdma.remote_addr = remote_addr;
         request.wr.rdma.rkey = rkey;
-        post_one(id, &raw mut request)
+        post(id, &raw mut request)
     }
 }
 
@@ -105,7 +104,7 @@ pub unsafe fn atomic(
         request.wr.atomic.compare_add = compare_add;
         request.wr.atomic.swap = swap;
         request.wr.atomic.rkey = rkey;
-        post_one(id, &raw mut request)
+        post(id, &raw mut request)
     }
 }
 

@@ -9,10 +9,10 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use rdma_verbs_bindings::{IBV_SEND_SIGNALED, ibv_send_wr, ibv_wr_opcode, rdma_cm_id};
+use rdma_verbs_bindings::{IBV_SEND_SIGNALED, ibv_recv_wr, ibv_send_wr, ibv_wr_opcode, rdma_cm_id};
 
 use crate::errno::Failure;
-use crate::post::{post, request};
+use crate::post::{request, submit, submit_recv};
 
 /// The upper half of the `wr_id`: "rdmx". No address of a program has it.
 const MARK: u64 = 0x7264_6d78;
@@ -45,14 +45,50 @@ pub fn own_request(opcode: ibv_wr_opcode, wr_id: u64) -> ibv_send_wr {
     )
 }
 
-/// As `post::post`, which is inline for the sake of speed.
+/// What came of posting a request.
+#[derive(Clone, Copy)]
+pub enum Posted {
+    /// It was queued.
+    Yes,
+    /// It was refused.
+    No(Failure),
+    /// The provider failed without saying that it has refused this request: it may be queued.
+    /// soft-RoCE queues it first, and then fails to tell the device.
+    Unknown(Failure),
+}
+
+/// Posts one send-side request.
 ///
 /// # Safety
-/// As for `post::post`.
-#[inline(never)]
-pub unsafe fn post_one(id: *mut rdma_cm_id, request: *mut ibv_send_wr) -> Result<c_int, Failure> {
+/// `id` points to an `rdma_cm_id`; the request and its elements are valid.
+pub unsafe fn post_one(id: *mut rdma_cm_id, request: *mut ibv_send_wr) -> Posted {
+    let mut bad = ptr::null_mut();
     // SAFETY: as the caller promises.
-    unsafe { post(id, request) }
+    let result = unsafe { submit(id, request, &raw mut bad) };
+    Posted::new(result, bad == request)
+}
+
+/// Posts one receive.
+///
+/// # Safety
+/// As for [`post_one`].
+pub unsafe fn post_one_recv(id: *mut rdma_cm_id, request: *mut ibv_recv_wr) -> Posted {
+    let mut bad = ptr::null_mut();
+    // SAFETY: as the caller promises.
+    let result = unsafe { submit_recv(id, request, &raw mut bad) };
+    Posted::new(result, bad == request)
+}
+
+impl Posted {
+    fn new(result: Result<c_int, Failure>, refused: bool) -> Self {
+        match result {
+            Ok(_) => Self::Yes,
+            // Those come from us, before the provider is called.
+            Err(failure @ (Failure::Null(_) | Failure::NoOperation(_))) => Self::No(failure),
+            Err(failure) if refused => Self::No(failure),
+            Err(failure) => Self::Unknown(failure),
+        }
+    }
 }
 
 #[cfg(test)]

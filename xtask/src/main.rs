@@ -32,7 +32,12 @@ const FILES: [File; 3] = [
             header(
                 root,
                 "cbindgen-ext.toml",
-                &["src/ext/batch.rs", "src/ext/ffi.rs"],
+                &[
+                    "src/ext/batch.rs",
+                    "src/ext/limits.rs",
+                    "src/ext/handler.rs",
+                    "src/ext/ffi.rs",
+                ],
             )
         },
     },
@@ -54,8 +59,12 @@ fn header(root: &Path, config: &str, sources: &[&str]) -> Generated {
         builder = builder.with_src(root.join(source));
     }
     builder.generate()?.write(&mut text);
-    // The one kind of comment of cbindgen's that C did not have before C99.
-    Ok(Ok(String::from_utf8(text)?.replace("  // __cplusplus", "")))
+    // cbindgen's own comments are those that C did not have before C99.
+    let mut text = String::from_utf8(text)?;
+    for comment in ["  // __cplusplus", " // __cplusplus", "  // extern \"C\""] {
+        text = text.replace(comment, "");
+    }
+    Ok(Ok(text))
 }
 
 /// The version that all packages of the workspace share, as one number.
